@@ -211,9 +211,11 @@ fn advise(error: &OptionsError) -> String {
         OptionsError::NotOnGpu { .. } => {
             "a GPU supports auto, exhaustive, wand, maxscore, cohort and intersect; for other algorithms add `--device cpu`"
         }
-        OptionsError::TakesAllDocuments { .. } => "add `--split queries`, or name one GPU",
+        OptionsError::ApproximateParts { .. } => {
+            "add `--split queries` or `--partition heterogeneous`, or name one GPU"
+        }
         OptionsError::NoPartitions { .. } => {
-            "--partition, --partition-size, --partitions-per-block, --threshold, --batch and --gpu-codec need --device cuda and --algorithm wand or maxscore"
+            "--partition, --partition-size, --partitions-per-block, --threshold, --no-block-maxima, --batch and --gpu-codec need --device cuda and --algorithm wand or maxscore"
         }
         OptionsError::NoEffect { option: OptionsError::GPU_LISTS, .. } => "remove `--gpu-lists`",
         OptionsError::NoEffect { .. } => "add `--device both`",

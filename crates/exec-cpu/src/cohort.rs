@@ -129,7 +129,7 @@ fn together(
     context: &Context,
 ) -> Answers {
     let readings: Vec<_> =
-        plans.iter().map(|plan| Mutex::new(Ok(Reading::new(plan, all)))).collect();
+        plans.iter().map(|plan| Mutex::new(Ok(Reading::new(plan, all, context)))).collect();
     for tile in tiles {
         context.pool().map(
             &readings,
@@ -168,7 +168,7 @@ fn spread(
         &workers,
         || (segments.scratch(), context.ticker()),
         |(borrowed, ticker), ()| {
-            let mut reading = Reading::new(plan, all);
+            let mut reading = Reading::new(plan, all, context);
             while !reading.stopped
                 && let Some(tile) = tiles.get(next.fetch_add(1, Ordering::Relaxed))
             {
@@ -215,8 +215,11 @@ enum Lists<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn new(plan: &'a Plan, all: bool) -> Self {
-        let collector = Collector::new(plan.k);
+    fn new(plan: &'a Plan, all: bool, context: &Context) -> Self {
+        // A search that has to stop gives up the hits of a tile whose count is not finished.
+        let publishes = !(plan.count && context.is_limited());
+        let shared = context.floor(plan).cloned();
+        let collector = Collector::new(plan.k).sharing(shared, publishes);
         Reading {
             plan,
             all,
@@ -395,7 +398,7 @@ mod tests {
         let mut scratch = Scratch::default();
         let mut parts = Vec::new();
         for tile in tiles.iter().rev() {
-            let mut reading = Reading::new(&plans[0], false);
+            let mut reading = Reading::new(&plans[0], false, &context);
             let ticker = &mut context.ticker();
             reading.shared_tile(&segments, tile, &worst, &mut scratch, ticker).unwrap();
             parts.push(reading.finish());

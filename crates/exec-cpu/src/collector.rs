@@ -1,7 +1,14 @@
 //! The best hits so far, and the score that the next one must exceed.
 
+use std::sync::Arc;
+
 use warpseek_core::{DocId, Hit, Score, TopK};
+use warpseek_exec::Floor;
 use warpseek_index::Segment;
+
+/// Number of documents after which a collector looks again at what other parts of the search have
+/// found.
+const TURN: u64 = 64;
 
 /// A collector of the best hits among documents that arrive segment by segment.
 #[derive(Clone)]
@@ -14,13 +21,36 @@ pub(crate) struct Collector {
     /// if they come after all hits kept.
     least: DocId,
     matches: u64,
+    /// What this search and others, for other documents, know together about the k-th best score.
+    shared: Option<Arc<Floor>>,
+    /// True if all hits kept remain hits of this search, even if it has to stop.
+    publishes: bool,
 }
 
 impl Collector {
     pub(crate) fn new(k: usize) -> Self {
         let top = TopK::new(k);
         let least = DocId::MAX;
-        Collector { threshold: top.threshold(least), top, floor: 0, least, matches: 0 }
+        let (shared, publishes) = (None, false);
+        let threshold = top.threshold(least);
+        Collector { threshold, top, floor: 0, least, matches: 0, shared, publishes }
+    }
+
+    /// Makes the collector use the k-th best score that searches of other documents have found,
+    /// and, if it `publishes`, share its own. At least one hit must be requested.
+    pub(crate) fn sharing(self, shared: Option<Arc<Floor>>, publishes: bool) -> Self {
+        Collector { shared, publishes, ..self }
+    }
+
+    /// Exchanges thresholds with the other parts of the search. Documents of other parts may have
+    /// smaller ids, and so may this part's, so a document that ties with their k-th hit stays.
+    pub(crate) fn exchange(&mut self) {
+        let Some(shared) = &self.shared else { return };
+        if self.publishes {
+            shared.raise(self.worst());
+        }
+        let floor = shared.reached().saturating_sub(1);
+        self.raise(floor);
     }
 
     /// Announces that documents of this segment come next. In ascending order, a document that
@@ -29,6 +59,7 @@ impl Collector {
     pub(crate) fn enter(&mut self, segment: &Segment, reordered: bool) {
         self.least = if reordered { segment.base() } else { DocId::MAX };
         self.threshold = self.top.threshold(self.least).max(self.floor);
+        self.exchange();
     }
 
     /// Sets a floor: at least k documents of any segment score more than `floor`, and all of them
@@ -70,6 +101,9 @@ impl Collector {
         if score > self.threshold {
             self.top.offer(doc(), score);
             self.raise(self.top.threshold(self.least));
+            self.exchange();
+        } else if self.shared.is_some() && self.matches.is_multiple_of(TURN) {
+            self.exchange();
         }
     }
 

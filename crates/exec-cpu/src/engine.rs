@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpseek_exec::{
-    ASKED_FOR, Answer, Answers, Candidate, Context, Engine, ExecError, Formulas, Load, Mode, Plan,
-    Takes, Ticker, Work, answer_supported, batch_time, cheapest_of,
+    ASKED_FOR, Answer, Answers, Candidate, Context, Engine, ExecError, Floor, Formulas, Load, Mode,
+    Plan, Takes, Ticker, Work, answer_supported, batch_time, cheapest_of,
 };
 use warpseek_index::{SegmentEntry, Snapshot, SnapshotId};
 
@@ -62,6 +62,7 @@ impl CpuEngine {
         scratch: &mut Scratch,
         plan: &Plan,
         ticker: &mut Ticker<'_>,
+        floor: Option<&Arc<Floor>>,
     ) -> Result<Answer, ExecError> {
         if let Some(gather) = &plan.gather {
             return gather::answer(&self.segments, plan, gather, scratch, ticker);
@@ -70,7 +71,7 @@ impl CpuEngine {
         let algorithm = self.choose(plan, 1);
         // OR starts with a threshold, so it needs no first pass.
         if !plan.matches_any() {
-            let answer = pass::run(&self.segments, algorithm, true, scratch, plan, ticker)?;
+            let answer = pass::run(&self.segments, algorithm, true, scratch, plan, ticker, floor)?;
             // Pruning may leave matches uncounted, but only after k hits are found.
             if plan.mode == Mode::And || answer.hits.len() >= plan.k {
                 return Ok(answer);
@@ -79,7 +80,7 @@ impl CpuEngine {
         }
         // If the first pass had to stop, this one stops at once: it covers no document that the
         // first did not.
-        let mut answer = pass::run(&self.segments, algorithm, false, scratch, plan, ticker)?;
+        let mut answer = pass::run(&self.segments, algorithm, false, scratch, plan, ticker, floor)?;
         answer.add_work(before);
         Ok(answer)
     }
@@ -155,7 +156,9 @@ impl Engine for CpuEngine {
                 plans,
                 || self.segments.scratch(),
                 |borrowed, plan| {
-                    borrowed.with(|scratch| self.answer(scratch, plan, &mut context.ticker()))
+                    let floor = context.floor(plan);
+                    borrowed
+                        .with(|scratch| self.answer(scratch, plan, &mut context.ticker(), floor))
                 },
             )
         })

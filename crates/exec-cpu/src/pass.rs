@@ -2,8 +2,9 @@
 //! collector, so that the threshold carries over.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use warpseek_exec::{Answer, Coverage, ExecError, Plan, Ticker, Work};
+use warpseek_exec::{Answer, Coverage, ExecError, Floor, Plan, Ticker, Work};
 
 use crate::algorithm::{Algorithm, Pruning};
 use crate::collector::Collector;
@@ -24,7 +25,8 @@ use crate::{
 /// have to stop.
 const COUNTED_CHUNK: u32 = 1 << 15;
 
-/// Runs AND (`all`) or OR over all segments, or over as many as time permits.
+/// Runs AND (`all`) or OR over all segments, or over as many as time permits. `shared` is what
+/// searches of other documents know about the k-th best score.
 pub(crate) fn run(
     segments: &SegmentSet,
     algorithm: Algorithm,
@@ -32,12 +34,16 @@ pub(crate) fn run(
     scratch: &mut Scratch,
     plan: &Plan,
     ticker: &mut Ticker<'_>,
+    shared: Option<&Arc<Floor>>,
 ) -> Result<Answer, ExecError> {
+    // A search that has to stop may give up some of its hits again (`without_floor`,
+    // `or_and_count`). Others must not rely on those.
+    let publishes = !ticker.is_limited() || !(plan.count || segments.is_whole());
     let mut pass = Pass {
         segments,
         algorithm,
         plan,
-        collector: Collector::new(plan.k),
+        collector: Collector::new(plan.k).sharing(shared.cloned(), publishes),
         counted: 0,
         work: Work::default(),
         before_floor: None,

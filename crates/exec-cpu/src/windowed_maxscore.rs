@@ -218,6 +218,7 @@ impl Window<'_, '_, '_> {
     fn search(&mut self, collector: &mut Collector, work: &mut Work) -> Result<u32, ListError> {
         // `most_below[i]` is the most that the first i lists and a static score contribute. The
         // first list that raises it above the threshold is essential.
+        collector.exchange();
         let threshold = u64::from(collector.threshold());
         let lists = self.scratch.order.len();
         let first = (0..lists).find(|&i| self.scratch.most_below[i + 1] > threshold);

@@ -138,6 +138,7 @@ impl CohortEngine {
         mode: Mode,
         plans: &[&Plan],
         workspace: &mut Workspace,
+        context: &Context,
     ) -> Result<Vec<Answer>, DeviceError> {
         let order = order(plans);
         let ordered: Vec<&Plan> = order.iter().map(|&i| plans[i]).collect();
@@ -155,7 +156,8 @@ impl CohortEngine {
             capacity,
             Kind::Tiles,
             workspace,
-        )?;
+        )?
+        .sharing(context);
         if mode != Mode::Or {
             self.pass(&mut round, image, Pass::And, false)?;
         }
@@ -346,11 +348,12 @@ impl Engine for CohortEngine {
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
         let group = |plan: &Plan| (plan.mode, plan.formulas.of(0));
-        let run =
-            |key: (Mode, Formula),
-             image: &[SegmentImage],
-             plans: &[&Plan],
-             workspace: &mut Workspace| self.run(image, key.0, plans, workspace);
+        let run = |key: (Mode, Formula),
+                   image: &[SegmentImage],
+                   plans: &[&Plan],
+                   workspace: &mut Workspace| {
+            self.run(image, key.0, plans, workspace, context)
+        };
         answer_supported(self, plans, |plans| {
             let fits: Vec<bool> = plans.iter().map(|plan| self.why_not(plan).is_none()).collect();
             let select = |wanted: bool| -> Vec<&Plan> {

@@ -12,6 +12,7 @@ mod rice;
 mod units;
 mod values;
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -52,6 +53,16 @@ pub struct Postings {
     pub freqs: Vec<u32>,
     /// Values, as computed by the formula.
     pub values: Vec<f32>,
+}
+
+impl Postings {
+    /// Computes the values of all postings.
+    fn set_values(&mut self, formula: Formula, factors: &[f32]) {
+        let postings = self.docs.iter().zip(&self.freqs);
+        self.values.clear();
+        self.values
+            .extend(postings.map(|(&doc, &freq)| formula.value(freq, factors[doc as usize])));
+    }
 }
 
 /// Lists of one codec.
@@ -179,18 +190,20 @@ impl CompressedLists {
 }
 
 impl CompressedSegment {
-    /// Encodes all lists of a segment with all threads; `loaded` counts postings as they are
+    /// Encodes the postings of some documents, given by position, of all lists of a segment with
+    /// all threads; documents count from the first of them. `loaded` counts postings as they are
     /// copied.
     pub fn load(
         device: &Device,
         segment: &Segment,
+        within: &Range<u32>,
         formula: Formula,
         codec: CodecId,
         threads: usize,
         loaded: &AtomicU64,
     ) -> Result<Self, ImageError> {
         check(codec)?;
-        let factors = factors(segment, formula, 0..segment.documents().count())?;
+        let factors = factors(segment, formula, within.clone())?;
         let terms = segment.dictionary().terms() as usize;
         let shared = Mutex::new((CompressedLists::empty(codec, terms), Frequencies::default()));
         let ranges = ranges(segment)?;
@@ -202,10 +215,14 @@ impl CompressedSegment {
                 let mut part = Part::default();
                 let mut terms = segment.dictionary().iter_blocks(from, to);
                 while let Some(info) = terms.next_term()? {
-                    read(segment, &info, formula, &factors, &mut list)?;
+                    read(segment, &info, within, &mut list)?;
+                    loaded.fetch_add(u64::from(info.df), Ordering::Relaxed);
+                    if list.docs.is_empty() {
+                        continue;
+                    }
+                    list.set_values(formula, &factors);
                     frequencies.see(&list.freqs);
                     part.push(codec, info.ordinal, &list);
-                    loaded.fetch_add(u64::from(info.df), Ordering::Relaxed);
                 }
                 let sent = part.send(device, &stream)?;
                 shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner).0.keep(sent, 0);
@@ -220,7 +237,7 @@ impl CompressedSegment {
         Ok(CompressedSegment { lists, values })
     }
 
-    /// Returns the list of a term.
+    /// Returns the list of a term; without postings if no document contains it.
     pub fn list(&self, info: &TermInfo) -> CompressedList {
         self.lists.lists[info.ordinal as usize]
     }
@@ -328,28 +345,30 @@ fn encode(codec: CodecId, docs: &[u32], freqs: &[u32]) -> Coded {
     }
 }
 
+/// Reads the postings of some documents of a list, which count from the first of these documents.
 fn read(
     segment: &Segment,
     info: &TermInfo,
-    formula: Formula,
-    factors: &[f32],
+    within: &Range<u32>,
     to: &mut Postings,
 ) -> Result<(), ImageError> {
     let list = segment.list(info)?;
-    let Postings { docs, freqs, values } = to;
+    let Postings { docs, freqs, .. } = to;
     docs.clear();
     freqs.clear();
     let mut out = [0; BLOCK];
     for block in 0..list.blocks() {
         let bad = |what| segment.bad_list(info, what);
         let n = list.decode_docs(block, &mut out).map_err(bad)?;
-        docs.extend_from_slice(&out[..n]);
-        let n = list.decode_freqs(block, &mut out).map_err(bad)?;
-        freqs.extend_from_slice(&out[..n]);
+        let first = out[..n].partition_point(|&doc| doc < within.start);
+        let end = out[..n].partition_point(|&doc| doc < within.end);
+        if first == end {
+            continue;
+        }
+        docs.extend(out[first..end].iter().map(|doc| doc - within.start));
+        list.decode_freqs(block, &mut out).map_err(bad)?;
+        freqs.extend_from_slice(&out[first..end]);
     }
-    values.clear();
-    let value = |(&doc, &freq): (&u32, &u32)| formula.value(freq, factors[doc as usize]);
-    values.extend(docs.iter().zip(&*freqs).map(value));
     Ok(())
 }
 

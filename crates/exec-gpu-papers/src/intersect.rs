@@ -6,6 +6,7 @@
 mod memory;
 mod round;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -67,6 +68,9 @@ pub struct IntersectEngine {
     kernels: Intersect,
     compact: Compact,
     tree: MaxTree,
+    /// The documents that the engine answers for, if not all, by position counted over all
+    /// segments.
+    within: Option<Range<u32>>,
     image: ImageCache<SegmentLists>,
     workspace: Mutex<Workspace>,
     loaded: AtomicU64,
@@ -102,12 +106,19 @@ impl IntersectEngine {
             snapshot,
             device,
             codec,
+            within: None,
             image: ImageCache::default(),
             workspace: Mutex::default(),
             loaded: AtomicU64::new(0),
             timed: AtomicBool::new(false),
             times: Default::default(),
         })
+    }
+
+    /// Restricts the engine to a range of documents, by position counted over all segments. Only
+    /// their postings are copied to the device; other engines answer for the rest.
+    pub fn within(self, docs: Range<u32>) -> Self {
+        IntersectEngine { within: Some(docs), ..self }
     }
 
     /// Returns the codec of the lists.
@@ -145,7 +156,8 @@ impl IntersectEngine {
         let (device, codec) = (&self.device, self.codec);
         self.image.get(formula, |_| {
             let (snapshot, loaded) = (&self.snapshot, &self.loaded);
-            SegmentLists::load_all(device, snapshot, formula, codec, threads, loaded)
+            let within = self.within.as_ref();
+            SegmentLists::load_all(device, snapshot, within, formula, codec, threads, loaded)
         })
     }
 
@@ -176,7 +188,7 @@ impl IntersectEngine {
         let mut works = vec![Work::default(); plans.len()];
         let image = self.image(formula, context.threads())?;
         for (number, segment) in image.iter().enumerate() {
-            let here = plans.iter().enumerate().filter(|(_, plan)| plan.all_in(number));
+            let here = plans.iter().enumerate().filter(|(_, plan)| segment.has_all(number, plan));
             let here: Vec<(usize, &Plan)> = here.map(|(i, &plan)| (i, plan)).collect();
             let mut found = |i: usize, part: Part| {
                 keys[i].extend(part.keys);
@@ -192,7 +204,9 @@ impl IntersectEngine {
             keys.sort_unstable_by(|a, b| b.cmp(a));
             let hits = keys.iter().take(plan.k).map(|&key| Hit::from_key(key)).collect();
             let matches = Some(matches).filter(|_| plan.count || plan.k > 0);
-            Answer { hits, matches, work: Some(work), ..Answer::default() }
+            let answer = Answer { hits, matches, work: Some(work), ..Answer::default() };
+            context.publish(plan, &answer.hits);
+            answer
         };
         Ok(answers.map(answer).collect())
     }

@@ -166,8 +166,9 @@ fn segments_are_loaded_completely() {
             snapshot.segments().iter().flat_map(|s| [(s, CodecId::PFor), (s, CodecId::BitPack)])
         {
             let loaded = AtomicU64::new(0);
-            let image =
-                CompressedSegment::load(&device, segment, formula, codec, 3, &loaded).unwrap();
+            let all = 0..segment.documents().count();
+            let image = CompressedSegment::load(&device, segment, &all, formula, codec, 3, &loaded)
+                .unwrap();
             let lists = image.lists();
             let work = Work::new(&device, &stream, lists, 0..lists.lists().len()).unwrap();
             let numbers = || device.buffer::<u32>(work.numbers()).unwrap();

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use support::devices;
-use warpseek_exec::{Engine, Mode, Plan, Query, Ranking, Work};
+use warpseek_exec::{Answer, Engine, Mode, Plan, Query, Ranking, Work};
 use warpseek_exec_gpu_papers::compressed::CODECS;
 use warpseek_exec_gpu_papers::kernels::merge_lists::{Lists, MergeLists};
 use warpseek_exec_gpu_papers::partitioned::{
-    Batch, PartitionSettings, PartitionedEngine, Partitioning, Pruning, Threshold,
+    Batch, PartitionSettings, PartitionedEngine, Partitioning, Pruning, RuledOut, Threshold,
 };
 use warpseek_index::Snapshot;
 use warpseek_testkit::{Doc, Fixture, Random, Search, answers, conformance, expected, plans};
@@ -26,6 +26,7 @@ fn settings(pruning: Pruning, turn: usize) -> PartitionSettings {
         partition_size: Some([32, 7, 128][turn % 3]),
         per_block: [Some(2), None, Some(1)][turn / 3 % 3],
         threshold: Threshold::ALL[turn / 2 % 3],
+        block_maxima: turn / 2 % 2 == 0,
         batch: Batch::ALL[usize::from(turn % 5 == 4)],
         codec: CODECS[(turn + 4) % CODECS.len()],
         streams: 3,
@@ -38,7 +39,10 @@ fn engine(pruning: Pruning, snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn 
     // One device of the emulator runs everything forwards, the other backwards.
     let mut devices = devices();
     let device = devices.remove(threads / 2 % devices.len());
-    let settings = settings(pruning, snapshot.doc_limit() as usize + threads);
+    // Each case runs with one thread and with three, so with block maxima and without.
+    let turn = snapshot.doc_limit() as usize + threads;
+    let block_maxima = (snapshot.doc_limit() as usize + threads / 2).is_multiple_of(2);
+    let settings = PartitionSettings { block_maxima, ..settings(pruning, turn) };
     Box::new(PartitionedEngine::new(snapshot, device, settings).unwrap())
 }
 
@@ -193,6 +197,99 @@ fn blocks_are_skipped() {
             let Work { postings_scored, blocks_decoded, blocks_skipped } = pruned.work.unwrap();
             assert_eq!(blocks_decoded + blocks_skipped, blocks);
             assert!(blocks_decoded <= 3 && postings_scored <= 2 * 138, "{:?}", pruned.work);
+        }
+    }
+}
+
+/// Tests that the maxima of blocks rule out blocks and documents that those of lists do not, and
+/// that hits are the same without them.
+#[test]
+fn block_maxima_rule_out_blocks_and_documents() {
+    let mut random = Random::new(17);
+    let text = |i: usize, random: &mut Random| {
+        // The best documents come first. Elsewhere, words occur once, and most documents are
+        // long; a few have both words.
+        let times = if i < 60 { 6 } else { 1 };
+        let rare = random.below(12) == 0 || i < 60;
+        let words = "common ".repeat(times) + &"rare ".repeat(if rare { times } else { 0 });
+        words + &"filler ".repeat(if i < 60 { 1 } else { 20 + random.below(9) })
+    };
+    let docs: Vec<_> = (0..6000).map(|i| Doc::text(i, text(i, &mut random))).collect();
+    let fixture = Fixture::of(&docs);
+    let snapshot = fixture.snapshot();
+    let search = |terms: &[&str], mode| Search { k: 20, mode, ..Search::of(terms) };
+    let searches = [
+        search(&["common"], Mode::Or),
+        search(&["common", "rare"], Mode::Or),
+        search(&["common", "rare"], Mode::And),
+        search(&["common", "rare", "filler"], Mode::Or),
+    ];
+    let plans = plans(&snapshot, &searches);
+    let expected = expected(&snapshot, &plans);
+    for device in devices() {
+        for &pruning in Pruning::ALL {
+            let settings = |block_maxima| PartitionSettings {
+                pruning,
+                partition_size: Some(6000),
+                block_maxima,
+                ..PartitionSettings::default()
+            };
+            let mut engine =
+                PartitionedEngine::new(snapshot.clone(), device.clone(), settings(true)).unwrap();
+            let with = answers(&engine, &plans, 1).unwrap();
+            let ruled_out = engine.take_ruled_out();
+            engine.set(settings(false)).unwrap();
+            let without = answers(&engine, &plans, 1).unwrap();
+            assert_eq!(engine.take_ruled_out(), RuledOut::default());
+            for ((with, without), expected) in with.iter().zip(&without).zip(&expected) {
+                assert_eq!((&with.hits, &without.hits), (&expected.hits, &expected.hits));
+            }
+            let decoded = |answers: &[Answer]| -> u64 {
+                answers.iter().filter_map(|answer| Some(answer.work?.blocks_decoded)).sum()
+            };
+            let (with, without) = (decoded(&with), decoded(&without));
+            assert!(ruled_out.blocks > 0, "{pruning}");
+            assert!(with * 3 < without, "{pruning}: {with} blocks, {without} without maxima");
+        }
+    }
+}
+
+/// Tests that documents are not looked up in a block whose maximum cannot make hits of them.
+#[test]
+fn block_maxima_save_look_ups() {
+    // All documents are equally long. Those with `rare` are good only at the beginning, where
+    // `common` is frequent in them.
+    let text = |i: usize| {
+        let common = match i {
+            _ if !i.is_multiple_of(2) => 0,
+            ..384 => 9,
+            _ => 1,
+        };
+        let rare = usize::from(i.is_multiple_of(12));
+        "common ".repeat(common) + &"rare ".repeat(rare) + &"filler ".repeat(12 - common - rare)
+    };
+    let docs: Vec<_> = (0..3000).map(|i| Doc::text(i, text(i))).collect();
+    let fixture = Fixture::of(&docs);
+    let snapshot = fixture.snapshot();
+    let plans = plans(&snapshot, &[Search { k: 5, ..Search::of(&["rare", "common"]) }]);
+    let expected = expected(&snapshot, &plans);
+    for device in devices() {
+        for &pruning in Pruning::ALL {
+            let settings = PartitionSettings {
+                pruning,
+                partition_size: Some(3000),
+                ..PartitionSettings::default()
+            };
+            let engine = PartitionedEngine::new(snapshot.clone(), device.clone(), settings);
+            let engine = engine.unwrap();
+            assert_eq!(answers(&engine, &plans, 1).unwrap()[0].hits, expected[0].hits);
+            let ruled_out = engine.take_ruled_out();
+            // WAND moves its pivot past such documents.
+            let saved = match pruning {
+                Pruning::Wand => ruled_out.blocks,
+                Pruning::MaxScore => ruled_out.documents,
+            };
+            assert!(saved > 0, "{pruning}: {ruled_out:?}");
         }
     }
 }

@@ -239,8 +239,9 @@ impl GpuEngine {
         match self.source(formula, context.threads()) {
             Err(error) => fail_all(plans, &error),
             Ok(Source::Tiles(image)) => {
+                let context = &context.with_pool(warpseek_exec::Pool::shared(1));
                 let run = |plans: &[&Plan], workspace: &mut Workspace| {
-                    Ok(round::run(&self.setup, &image, mode, kind, plans, workspace, 1)?)
+                    Ok(round::run(&self.setup, &image, mode, kind, plans, workspace, context)?)
                 };
                 self.rounds(plans, settings.round, settings.in_flight, context, run)
             }
@@ -250,7 +251,7 @@ impl GpuEngine {
                     let mut found = lists.provide(plans, workspace, threads, large)?;
                     let images = found.images();
                     let answers =
-                        round::run(&self.setup, images, mode, kind, plans, workspace, threads)?;
+                        round::run(&self.setup, images, mode, kind, plans, workspace, context)?;
                     if found.check()? {
                         return Ok(answers);
                     }
@@ -302,6 +303,13 @@ impl GpuEngine {
         context: &Context,
         run: impl Fn(&[&Plan], &mut Workspace) -> Result<Vec<Answer>, ExecError> + Sync,
     ) -> Answers {
+        let run = |plans: &[&Plan], workspace: &mut Workspace| {
+            let answers = run(plans, workspace)?;
+            for (plan, answer) in plans.iter().zip(&answers) {
+                context.publish(plan, &answer.hits);
+            }
+            Ok(answers)
+        };
         let mut answers = Vec::with_capacity(rounds.iter().map(|round| round.len()).sum());
         for (round, done) in
             rounds.iter().zip(self.workspaces.rounds(rounds, in_flight, context, run))

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use warpseek_core::Hit;
 use warpseek_cuda::{Buffer, DeviceError, Kernel, Stream};
-use warpseek_exec::{Answer, Mode, Plan};
+use warpseek_exec::{Answer, Context, Mode, Plan};
 
 use crate::image::{DeviceMask, ImageError, Item, QueryView, SegmentImage, TermView};
 pub use crate::kernels::WARP;
@@ -27,7 +27,8 @@ pub use kernels::Kernels;
 use launches::{Launch, most_unmerged};
 pub use memory::State;
 use memory::{Results, reserve_best};
-pub use rough::{histogram_shift, least, rough_shift, rough_weight};
+use rough::least;
+pub use rough::{histogram_shift, rough_shift, rough_weight};
 pub use setup::RoundSetup;
 
 /// Minimum number of terms for which OR of a single query reads its postings twice: the
@@ -64,8 +65,8 @@ enum Search {
     Or,
 }
 
-/// Answers plans that all have this mode, one formula, and a `kind` that suits them. `threads`
-/// host threads prepare the round.
+/// Answers plans that all have this mode, one formula, and a `kind` that suits them. The threads of
+/// the context prepare the round.
 pub fn run(
     setup: &RoundSetup,
     image: &[SegmentImage],
@@ -73,16 +74,16 @@ pub fn run(
     kind: Kind,
     plans: &[&Plan],
     workspace: &mut Workspace,
-    threads: usize,
+    context: &Context,
 ) -> Result<Vec<Answer>, ImageError> {
     let docs: u64 = image.iter().map(SegmentImage::docs).sum();
     // Kernels keep at least one hit; a plan may request matches only.
     let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
     let stride = ks.iter().copied().max().unwrap_or(1);
     let capacity = key_capacity(stride);
-    let round = Round::new(setup, plans, &ks, stride, capacity, kind, workspace)?;
+    let round = Round::new(setup, plans, &ks, stride, capacity, kind, workspace)?.sharing(context);
     let masks = round.send_masks()?;
-    let mut round = Round { threads, masks, ..round };
+    let mut round = Round { threads: context.threads(), masks, ..round };
     if mode != Mode::Or {
         round.pass(image, Pass::And, false)?;
     }
@@ -130,6 +131,8 @@ pub struct Round<'a> {
     threads: usize,
     /// The mask of each plan that has one; empty if no plan has a mask.
     masks: Vec<Option<Arc<DeviceMask>>>,
+    /// The context with the scores that other parts of the search know, if there are any.
+    shared: Option<&'a Context>,
     /// Memory for the results.
     pub results: Results,
 }
@@ -149,8 +152,33 @@ impl<'a> Round<'a> {
         // AND-then-OR reads the counts of hits on the device.
         let counts = plans.iter().any(|plan| plan.count || plan.mode == Mode::AndOr);
         let results = Results::new(&setup.device, workspace, plans.len(), stride, counts)?;
-        let (threads, masks) = (1, Vec::new());
-        Ok(Round { setup, workspace, plans, ks, stride, capacity, kind, threads, masks, results })
+        let (threads, masks, shared) = (1, Vec::new(), None);
+        Ok(Round {
+            setup,
+            workspace,
+            plans,
+            ks,
+            stride,
+            capacity,
+            kind,
+            threads,
+            masks,
+            shared,
+            results,
+        })
+    }
+
+    /// Makes queries begin with the scores that other parts of the search have found.
+    pub fn sharing(self, context: &'a Context) -> Self {
+        Round { shared: Some(context), ..self }
+    }
+
+    /// Returns a key that all hits of a query exceed.
+    pub fn least(&self, image: &[SegmentImage], query: usize, pass: Pass) -> u64 {
+        let plan = self.plans[query];
+        let shared = self.shared.and_then(|context| context.floor(plan));
+        let shared = shared.map_or(0, |floor| floor.least_key());
+        least(image, plan, self.ks[query], pass).max(shared)
     }
 
     /// Copies the masks of the plans to the device, where they stay until the round has ended.

@@ -1,9 +1,13 @@
-//! The context of a search: its limit and its threads.
+//! The context of a search: its limit, its threads, and the scores that its parts share.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use warpseek_core::Hit;
+
+use crate::floor::{Floor, Floors};
 use crate::limit::{Cancel, Limit, Ticker};
+use crate::plan::Plan;
 use crate::pool::Pool;
 
 /// Everything that an engine needs to know besides the plans.
@@ -14,6 +18,7 @@ use crate::pool::Pool;
 pub struct Context {
     limit: Limit,
     pool: Arc<Pool>,
+    floors: Option<Arc<Floors>>,
 }
 
 impl Context {
@@ -32,7 +37,7 @@ impl Context {
 
     /// Creates a context without limits, with the threads of a pool.
     pub fn on(pool: Arc<Pool>) -> Self {
-        Context { limit: Limit::none(), pool }
+        Context { limit: Limit::none(), pool, floors: None }
     }
 
     /// Sets the deadline.
@@ -58,6 +63,24 @@ impl Context {
     /// Returns the same context with the threads of another pool.
     pub fn with_pool(&self, pool: Arc<Pool>) -> Self {
         Context { pool, ..self.clone() }
+    }
+
+    /// Returns the same context with scores that the parts of a search share.
+    pub fn with_floors(&self, floors: Arc<Floors>) -> Self {
+        Context { floors: Some(floors), ..self.clone() }
+    }
+
+    /// Returns the score that the parts of a search share for a plan, if they share one.
+    pub fn floor(&self, plan: &Plan) -> Option<&Arc<Floor>> {
+        self.floors.as_ref()?.of(plan)
+    }
+
+    /// Shares the score of the worst hit with the other parts of the search, if there are as many
+    /// hits as the plan requests.
+    pub fn publish(&self, plan: &Plan, hits: &[Hit]) {
+        if let Some(floors) = &self.floors {
+            floors.publish(plan, hits);
+        }
     }
 
     /// Returns the limit of the search.

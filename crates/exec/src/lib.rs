@@ -5,7 +5,8 @@
 //! units that the [`Plan`] fixes, and engines only add contributions. Every engine therefore
 //! returns the same hits in the same order with the same score bits; [`Reference`] defines them.
 //!
-//! [`Context`] holds the deadline, the flag that cancels a search, and the threads. [`Coverage`]
+//! [`Context`] holds the deadline, the flag that cancels a search, the threads, and the scores that
+//! parts of a search share ([`Floors`]). [`Coverage`]
 //! says which documents an answer covers if the search had to stop at the deadline. Engines
 //! report which plans they can answer and at what cost ([`Engine::candidates`]), and [`cheapest`]
 //! chooses.
@@ -18,6 +19,7 @@ mod coverage;
 mod engine;
 mod error;
 mod explain;
+mod floor;
 mod formula;
 pub mod gather;
 mod known;
@@ -42,6 +44,7 @@ pub use coverage::Coverage;
 pub use engine::{Answer, Answers, Engine, Work, answer_supported, fail_all, only_formula};
 pub use error::{ExecError, Fault};
 pub use explain::{Explanation, FieldExplanation, Rule, ScorePart, TermExplanation, explain};
+pub use floor::{Floor, Floors};
 pub use formula::{Factors, Formula, Formulas};
 pub use limit::{Cancel, Limit, Ticker};
 pub use mask::Mask;

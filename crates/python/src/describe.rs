@@ -214,7 +214,7 @@ fn of_options(error: &OptionsError) -> Description {
     let (class, fields) = match error {
         OptionsError::NeedsGpu { algorithm, .. } => ("DeviceError", fields![algorithm = algorithm]),
         OptionsError::NotOnGpu { algorithm }
-        | OptionsError::TakesAllDocuments { algorithm }
+        | OptionsError::ApproximateParts { algorithm }
         | OptionsError::NoPartitions { algorithm } => {
             ("OptionsError", fields![algorithm = algorithm])
         }

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use warpseek_exec::{
-    Answer, Answers, Candidate, Choice, Context, Coverage, Engine, Estimate, ExecError, Formulas,
-    Mode, Plan, Takes, at_once,
+    Answer, Answers, Candidate, Choice, Context, Coverage, Engine, Estimate, ExecError, Floors,
+    Formulas, Mode, Plan, Takes, answer_supported, at_once,
 };
 use warpseek_index::SnapshotId;
 
@@ -15,6 +16,9 @@ use warpseek_index::SnapshotId;
 /// Scores are integers that depend on the plan alone, so the best hits of all parts are the best
 /// hits of the whole. AND-then-OR depends on all documents: the parts answer AND first, and then
 /// OR for the queries with too few hits in total.
+///
+/// While they search, the parts share the k-th best score that any of them has found ([`Floors`]):
+/// the CPU reads it all the time, a GPU at the beginning of a round.
 pub struct ByDocuments {
     parts: Vec<(Range<u32>, Box<dyn Engine>)>,
 }
@@ -27,8 +31,34 @@ impl ByDocuments {
         ByDocuments { parts }
     }
 
+    /// Answers AND and OR at once, and AND-then-OR in two passes.
+    fn in_passes(&self, plans: &[&Plan], context: &Context) -> Answers {
+        let first: Vec<Cow<'_, Plan>> = plans.iter().map(|plan| with_and(plan)).collect();
+        let first: Vec<&Plan> = first.iter().map(|plan| &**plan).collect();
+        let mut answers = self.all(&first, context);
+        let short = |i: &usize| {
+            let few = answers[*i].as_ref().is_ok_and(|answer| answer.hits.len() < plans[*i].k);
+            plans[*i].mode == Mode::AndOr && few
+        };
+        let short: Vec<usize> = (0..plans.len()).filter(short).collect();
+        if !short.is_empty() {
+            let second: Vec<Plan> =
+                short.iter().map(|&i| Plan { mode: Mode::Or, ..plans[i].clone() }).collect();
+            let second: Vec<&Plan> = second.iter().collect();
+            // If the deadline passed during AND, OR stops at once and covers no document.
+            for (i, mut answer) in short.into_iter().zip(self.all(&second, context)) {
+                if let (Ok(answer), Ok(before)) = (&mut answer, &answers[i]) {
+                    answer.add_work(before.work);
+                }
+                answers[i] = answer;
+            }
+        }
+        answers
+    }
+
     /// Answers the plans with all parts. Each plan must have one mode for all documents.
     fn all(&self, plans: &[&Plan], context: &Context) -> Answers {
+        let context = &context.with_floors(Arc::new(Floors::new(plans)));
         let parts = at_once(&self.parts, |(_, part)| part.search(plans, context));
         let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
         let mut whole = Vec::with_capacity(plans.len());
@@ -120,27 +150,12 @@ impl Engine for ByDocuments {
     }
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
-        let first: Vec<Cow<'_, Plan>> = plans.iter().map(|plan| with_and(plan)).collect();
-        let first: Vec<&Plan> = first.iter().map(|plan| &**plan).collect();
-        let mut answers = self.all(&first, context);
-        let short = |i: &usize| {
-            let few = answers[*i].as_ref().is_ok_and(|answer| answer.hits.len() < plans[*i].k);
-            plans[*i].mode == Mode::AndOr && few
-        };
-        let short: Vec<usize> = (0..plans.len()).filter(short).collect();
-        if !short.is_empty() {
-            let second: Vec<Plan> =
-                short.iter().map(|&i| Plan { mode: Mode::Or, ..plans[i].clone() }).collect();
-            let second: Vec<&Plan> = second.iter().collect();
-            // If the deadline passed during AND, OR stops at once and covers no document.
-            for (i, mut answer) in short.into_iter().zip(self.all(&second, context)) {
-                if let (Ok(answer), Ok(before)) = (&mut answer, &answers[i]) {
-                    answer.add_work(before.work);
-                }
-                answers[i] = answer;
-            }
+        // Parts never see AND-then-OR, so they cannot refuse it.
+        let refuses = |plan: &&Plan| plan.mode == Mode::AndOr && self.can_answer(plan).is_err();
+        if plans.iter().any(refuses) {
+            return answer_supported(self, plans, |plans| self.in_passes(plans, context));
         }
-        answers
+        self.in_passes(plans, context)
     }
 }
 

@@ -69,16 +69,17 @@ impl Maker<'_> {
         if on_gpu_alone && gpus.is_empty() {
             return Err(OptionsError::NeedsGpu { algorithm, why: why.map(str::to_owned) });
         }
-        let takes_all = cohort || options.algorithm == Algorithm::Intersect || partitions.is_some();
+        let of_paper = cohort || options.algorithm == Algorithm::Intersect || partitions.is_some();
         let several = gpus.len() > 1 || options.device == DeviceChoice::Both;
-        if takes_all && several && options.split == Split::Documents {
-            return Err(OptionsError::TakesAllDocuments { algorithm });
+        let approximate = partitions.is_some_and(|partitions| partitions.is_approximate());
+        if approximate && several && options.split == Split::Documents {
+            return Err(OptionsError::ApproximateParts { algorithm });
         }
-        let has_gpu_form = takes_all || on_gpu_alone || options.algorithm == Algorithm::Auto;
+        let has_gpu_form = of_paper || on_gpu_alone || options.algorithm == Algorithm::Auto;
         if !gpus.is_empty() && !has_gpu_form {
             return Err(OptionsError::NotOnGpu { algorithm });
         }
-        if takes_all && options.tuning.gpu_lists != GpuLists::Auto {
+        if of_paper && options.tuning.gpu_lists != GpuLists::Auto {
             return Err(OptionsError::NoEffect {
                 option: OptionsError::GPU_LISTS,
                 when: "with an algorithm that prescribes their form",
@@ -143,7 +144,7 @@ impl Maker<'_> {
     fn by_queries(&self, gpus: &[OpenGpu], with_host: bool) -> Result<GpuEngines, ExecError> {
         let (mut residents, mut engines) = (Vec::new(), Vec::new());
         for gpu in gpus {
-            engines.push(self.whole(gpu, &mut residents)?);
+            engines.push(self.engine(gpu, None, &mut residents)?);
         }
         let (gpus, name) = (gpus.to_vec(), names(gpus, with_host));
         if !with_host && engines.len() == 1 {
@@ -182,17 +183,17 @@ impl Maker<'_> {
         let mut engines: Vec<(Range<u32>, Box<dyn Engine>)> = Vec::new();
         let with_host = share > 0.0;
         if with_host {
-            let host = WithThreads::new(self.host().within(docs.clone()), self.host_threads());
+            let host = self.host_part(docs.clone());
+            let host = WithThreads::new(host, self.host_threads());
             engines.push((docs, Box::new(host)));
         }
         let mut residents = Vec::new();
         for (gpu, docs) in gpus.iter().zip(ranges) {
-            let engine = self.gpu(gpu)?;
             // A single GPU without the CPU needs no restriction to a range of documents.
             let alone = !with_host && gpus.len() == 1;
-            let engine = if alone { engine } else { engine.within(docs.clone()) };
-            residents.push(engine.resident());
-            engines.push((docs, Box::new(engine)));
+            let part = (!alone).then(|| docs.clone());
+            let engine = self.engine(gpu, part, &mut residents)?;
+            engines.push((docs, engine));
         }
         let host = host.map(|(_, how)| match with_host {
             true => format!("the CPU's part of the documents is {share:.3}, {how}"),
@@ -206,22 +207,34 @@ impl Maker<'_> {
         Ok(GpuEngines { engine, gpus, residents, name, host, helped: None })
     }
 
-    /// Creates an engine of a GPU for all documents, with the algorithm of the options.
-    fn whole(
+    /// Creates an engine of a GPU for some documents, or for all of them, with the algorithm of
+    /// the options.
+    fn engine(
         &self,
         gpu: &OpenGpu,
+        docs: Option<Range<u32>>,
         residents: &mut Vec<Resident>,
     ) -> Result<Box<dyn Engine>, ExecError> {
+        let (snapshot, device) = (self.snapshot.clone(), gpu.device.clone());
         if self.options.algorithm == Algorithm::Intersect {
-            let engine = IntersectEngine::new(self.snapshot.clone(), gpu.device.clone(), None);
-            return Ok(Box::new(engine.map_err(failed)?));
+            let engine = IntersectEngine::new(snapshot, device, None).map_err(failed)?;
+            return Ok(match docs {
+                Some(docs) => Box::new(engine.within(docs)),
+                None => Box::new(engine),
+            });
         }
         if let Some(settings) = self.options.partitions() {
-            let engine =
-                PartitionedEngine::new(self.snapshot.clone(), gpu.device.clone(), settings);
-            return Ok(Box::new(engine.map_err(failed)?));
+            let engine = PartitionedEngine::new(snapshot, device, settings).map_err(failed)?;
+            return Ok(match docs {
+                Some(docs) => Box::new(engine.within(docs)),
+                None => Box::new(engine),
+            });
         }
         let engine = self.gpu(gpu)?;
+        let engine = match docs {
+            Some(docs) => engine.within(docs),
+            None => engine,
+        };
         residents.push(engine.resident());
         if self.options.algorithm == Algorithm::Named(CpuAlgorithm::Cohort) {
             let engine = CohortEngine::new(Arc::new(engine), self.cohort());
@@ -254,6 +267,23 @@ impl Maker<'_> {
         CpuEngine::new(self.snapshot.clone(), None)
     }
 
+    /// Creates the CPU's engine for a part of the documents. Like GPUs, it uses the algorithm that
+    /// was requested, if there is one that the CPU has too.
+    fn host_part(&self, docs: Range<u32>) -> CpuEngine {
+        let algorithm = match self.options.algorithm {
+            Algorithm::Named(algorithm) => Some(algorithm),
+            Algorithm::Auto
+            | Algorithm::Intersect
+            | Algorithm::Exhaustive
+            | Algorithm::Reference => None,
+        };
+        let engine = CpuEngine::new(self.snapshot.clone(), algorithm).within(docs);
+        match self.options.tuning.tile {
+            Some(docs) => engine.with_tile(docs),
+            None => engine,
+        }
+    }
+
     fn host_threads(&self) -> usize {
         let usual = self.context.threads().saturating_sub(OTHER_THREADS).max(1);
         self.options.host_threads.unwrap_or(usual)
@@ -283,9 +313,9 @@ impl Maker<'_> {
         if docs < SAMPLE || probes.is_empty() {
             return Ok(0.0);
         }
-        let sample = self.gpu(gpu)?.within(0..docs / SAMPLE);
-        let rates = self.rates(&sample, &probes);
-        let time = measure::time(&sample, &probes, PROBES_OF_A_GPU, self.context)?;
+        let sample = self.engine(gpu, Some(0..docs / SAMPLE), &mut Vec::new())?;
+        let rates = self.rates(&*sample, &probes);
+        let time = measure::time(&*sample, &probes, PROBES_OF_A_GPU, self.context)?;
         let line = Line::scaled(&rates, &probes, 1.0 / f64::from(SAMPLE), time);
         // Each GPU answers every query for its part of the documents.
         let line = Line { whole: line.whole / gpus.len() as f64, ..line };
@@ -294,7 +324,7 @@ impl Maker<'_> {
         let context = Context::new(self.host_threads());
         measure::host_share(line, |part| {
             let some = (f64::from(docs) * part) as u32;
-            let host = self.host().within(0..some.max(1));
+            let host = self.host_part(0..some.max(1));
             measure::time(&host, &probes, PROBES_OF_A_HOST, &context)
         })
     }

@@ -118,9 +118,12 @@ pub enum OptionsError {
         /// The name of the algorithm.
         algorithm: &'static str,
     },
-    /// The algorithm cannot be restricted to a part of the documents.
-    #[error("`{algorithm}` needs all documents and cannot share them with other devices")]
-    TakesAllDocuments {
+    /// Homogeneous partitions are approximate, so their hits cannot be merged with those of other
+    /// documents.
+    #[error(
+        "`{algorithm}` with homogeneous partitions is approximate and cannot share documents with other devices"
+    )]
+    ApproximateParts {
         /// The name of the algorithm.
         algorithm: &'static str,
     },

@@ -55,6 +55,10 @@ pub(crate) struct ResearchOptions {
     /// Sharing, among blocks of threads, of the score that a hit must exceed [default: safe-read]
     #[arg(long, value_name = "POLICY", hide_short_help = true, value_parser = named::<Threshold>(Threshold::NAMES.to_vec()))]
     threshold: Option<Threshold>,
+    /// Do without the maxima of blocks in `wand` and `maxscore` on a GPU, which skip blocks in
+    /// addition to the maxima of lists
+    #[arg(long, hide_short_help = true)]
+    no_block_maxima: bool,
     /// Execution of a batch: each query on many blocks of threads with several queries in flight
     /// (async), or each query on one block, all in one launch (sync) [default: async]
     #[arg(long, value_name = "KIND", hide_short_help = true, value_parser = named::<PartitionBatch>(PartitionBatch::NAMES.to_vec()))]
@@ -71,6 +75,7 @@ impl ResearchOptions {
             || self.partition_size.is_some()
             || self.partitions_per_block.is_some()
             || self.threshold.is_some()
+            || self.no_block_maxima
             || self.batch.is_some()
             || self.gpu_codec.is_some();
         let usual = PartitionSettings::default();
@@ -79,6 +84,7 @@ impl ResearchOptions {
             partition_size: self.partition_size,
             per_block: self.partitions_per_block,
             threshold: self.threshold.unwrap_or(usual.threshold),
+            block_maxima: !self.no_block_maxima,
             batch: self.batch.unwrap_or(usual.batch),
             codec: self.gpu_codec.unwrap_or(usual.codec),
             ..usual

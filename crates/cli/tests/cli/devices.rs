@@ -45,9 +45,21 @@ fn devices_together_give_the_same_bytes_as_the_cpu() {
             assert!(run.ok() == expected, "{choice} {options}: different hits");
         }
     }
-    let line = "run idx --queries many.txt --mode and --algorithm intersect --split queries";
-    let expected = machine.run("run idx --queries many.txt --mode and", "").ok();
-    assert!(machine.run(&format!("{line} --device cuda --gpus 0,1"), "").ok() == expected);
+    let line = "run idx --queries many.txt --mode and";
+    let expected = machine.run(line, "").ok();
+    for devices in ["cuda --gpus 0,1 --split queries", "cuda --gpus 0,1", "both --host-share 0.4"] {
+        for algorithm in ["intersect", "cohort", "maxscore --no-block-maxima"] {
+            let options = format!("--device {devices} --algorithm {algorithm}");
+            assert!(machine.run(&format!("{line} {options}"), "").ok() == expected, "{options}");
+        }
+    }
+    let line = "run idx --queries many.txt -k 10";
+    let expected = machine.run(line, "").ok();
+    for algorithm in ["cohort", "wand"] {
+        let options = format!("--device both --host-share 0.4 --algorithm {algorithm}");
+        let run = machine.run(&format!("{line} {options}"), "").says("documents is 0.400");
+        assert!(run.ok() == expected, "{options}");
+    }
 }
 
 #[test]
@@ -60,8 +72,18 @@ fn missing_devices_and_wrong_combinations_are_reported() {
         ("both", "cuInit@1=100", 2, "sees no GPU"),
         ("both --host-share 0.5", "cuLaunchKernel@1=999!", 1, "cuLaunchKernel failed"),
         ("cuda --gpus 0,1 --gpu-memory 1000", "", 2, "--gpu-memory"),
-        ("both --algorithm wand", "", 2, "add `--split queries`"),
-        ("cuda --gpus 0,1 --mode and --algorithm intersect", "", 2, "add `--split queries`"),
+        (
+            "both --algorithm wand --partition homogeneous",
+            "",
+            2,
+            "`wand` with homogeneous partitions is approximate",
+        ),
+        (
+            "cuda --gpus 0,1 --algorithm maxscore --partition homogeneous",
+            "",
+            2,
+            "add `--split queries` or `--partition heterogeneous`",
+        ),
     ] {
         machine.run(&format!("{line} --device {choice}"), faults).fails(code, &[says]);
     }

@@ -10,7 +10,7 @@ use warpseek_cuda::DeviceError;
 
 use crate::kernels::cohort::{EntryView, GroupView, ListView, MemberView};
 use warpseek_exec_gpu::image::{Item, QueryView, SegmentImage, largest_value};
-use warpseek_exec_gpu::round::{Pass, Round, histogram_shift, least, rough_shift, rough_weight};
+use warpseek_exec_gpu::round::{Pass, Round, histogram_shift, rough_shift, rough_weight};
 
 /// Maximum number of terms that the queries of a group have together, unless the group is one
 /// query.
@@ -95,7 +95,7 @@ impl<'a> Matrix<'a> {
     ) -> Result<Self, DeviceError> {
         let (plans, ks) = (round.plans, round.ks);
         let most_value = plans.first().map_or(1.0, |plan| largest_value(plan.formulas.of(0)));
-        let leasts = plans.iter().zip(ks).map(|(p, &k)| least(image, p, k, pass)).collect();
+        let leasts = (0..plans.len()).map(|query| round.least(image, query, pass)).collect();
         // This cannot happen, since plans were checked before.
         let too_many = || DeviceError::Launch {
             kernel: "cohort".to_owned(),
@@ -119,15 +119,18 @@ impl<'a> Matrix<'a> {
         let mut uses = Vec::new();
         for query in queries.clone() {
             let plan = self.plans[query];
-            if self.pass == Pass::And && !plan.all_in(number) {
-                continue;
-            }
-            for term in &plan.terms {
-                if let Some(info) = &term.lists[number]
-                    && let Some(list) = segment.term(info, term.weight)
-                {
-                    uses.push((list.starts != 0, info.ordinal, query, list));
-                }
+            let lists = plan.terms.iter().filter_map(|term| {
+                let info = term.lists[number].as_ref()?;
+                let list = segment.term(info, term.weight)?;
+                Some((list.starts != 0, info.ordinal, query, list))
+            });
+            let first = uses.len();
+            uses.extend(lists);
+            // The image may hold only a part of the segment's documents, which lacks a term that
+            // others contain.
+            if self.pass == Pass::And && uses.len() - first < plan.terms.len() + plan.missing.len()
+            {
+                uses.truncate(first);
             }
         }
         uses.sort_unstable_by_key(|&(dense, ordinal, query, _)| (dense, ordinal, query));

@@ -37,10 +37,8 @@ impl Round {
         must: bool,
     ) -> bool {
         let first_term = self.terms.len();
-        self.terms.extend(plan.terms.iter().filter_map(|term| {
-            let list = segment.lists.list(term.lists[number].as_ref()?);
-            Some(TermList { list, weight: term.weight, unused: 0 })
-        }));
+        let lists = segment.lists_of(number, plan);
+        self.terms.extend(lists.map(|(list, weight)| TermList { list, weight, unused: 0 }));
         // Lists are sorted by length, as on the CPU; lists of the same length stay in the order
         // of the query.
         let terms = &mut self.terms[first_term..];

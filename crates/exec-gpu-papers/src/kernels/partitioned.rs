@@ -35,10 +35,12 @@ pub(crate) struct TermForm {
 }
 
 /// A flag: documents must contain all terms. The test `constants_equal_those_of_the_kernels`
-/// compares this constant and the next.
+/// compares this constant and the next ones.
 pub(crate) const ALL_TERMS: u32 = 1;
 /// A flag: matches are counted.
 pub(crate) const EXHAUSTIVE: u32 = 2;
+/// A flag: the maxima of blocks are known, and used to skip.
+pub(crate) const BLOCK_MAXIMA: u32 = 4;
 
 /// A query in a segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -54,7 +56,7 @@ pub(crate) struct QueryForm {
     pub(crate) number: u32,
     pub(crate) static_weight: f32,
     pub(crate) static_most: u32,
-    pub(crate) unused: [u32; 2],
+    pub(crate) least: u64,
 }
 
 impl QueryForm {
@@ -68,8 +70,9 @@ impl QueryForm {
 /// compares this constant and the next ones.
 pub(crate) const POLICY_WORDS: usize = 3;
 
-/// Number of counters of a query: postings scored, blocks decoded, matches.
-pub(crate) const WORK_WORDS: usize = 3;
+/// Number of counters of a query: postings scored, blocks decoded, matches, and the blocks and
+/// documents that block maxima ruled out.
+pub(crate) const WORK_WORDS: usize = 5;
 
 /// Words of shared or global memory that a list's cursor, decoded block and contributions take.
 pub(crate) const CURSOR_WORDS: usize = 2 * 128 + 12;
@@ -239,6 +242,7 @@ mod tests {
         assert_eq!(kernel.get("WARP"), u64::from(WARP));
         assert_eq!(kernel.get("ALL_TERMS"), u64::from(ALL_TERMS));
         assert_eq!(kernel.get("EXHAUSTIVE"), u64::from(EXHAUSTIVE));
+        assert_eq!(kernel.get("BLOCK_MAXIMA"), u64::from(BLOCK_MAXIMA));
         assert_eq!(kernel.get("POLICY_WORDS"), POLICY_WORDS as u64);
         let words = 2 * kernel.get("WAITING") + kernel.get("SPAN");
         assert_eq!(words, u64::from(WARP_WORDS));

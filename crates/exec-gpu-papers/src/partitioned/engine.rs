@@ -1,6 +1,7 @@
 //! The engine for WAND and MaxScore in partitions: it loads the image, divides batches into
 //! rounds, and chooses the kernel that the settings name.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,10 +29,22 @@ const ROUND_HITS: usize = 1 << 22;
 const WAND: Rates = Rates::device(160_000.0, 2_000.0, 0.117, 7.0);
 const MAXSCORE: Rates = Rates::device(160_000.0, 2_000.0, 0.07, 7.0);
 
+/// The work that the maxima of blocks saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuledOut {
+    /// Number of blocks that were passed over without being decoded.
+    pub blocks: u64,
+    /// Number of documents that were not looked up in a list.
+    pub documents: u64,
+}
+
 /// An engine that answers queries on a GPU by WAND or MaxScore.
 pub struct PartitionedEngine {
     runtime: Runtime,
     snapshot: Arc<Snapshot>,
+    /// The documents that the engine answers for, if not all, by position counted over all
+    /// segments.
+    within: Option<Range<u32>>,
     workspace: Mutex<Workspace>,
     /// The images of all segments, for one formula.
     image: ImageCache<SegmentLists>,
@@ -47,8 +60,19 @@ impl PartitionedEngine {
         settings: PartitionSettings,
     ) -> Result<Self, DeviceError> {
         let runtime = Runtime::new(device, settings, snapshot.statistics().max_static)?;
-        let (workspace, image, loaded) = Default::default();
-        Ok(PartitionedEngine { runtime, snapshot, workspace, image, loaded })
+        let (within, workspace, image, loaded) = Default::default();
+        Ok(PartitionedEngine { runtime, snapshot, within, workspace, image, loaded })
+    }
+
+    /// Restricts the engine to a range of documents, by position counted over all segments. Only
+    /// their postings are copied to the device; other engines answer for the rest.
+    ///
+    /// # Panics
+    /// Panics if partitions are homogeneous: hits of parts of the documents are merged, which
+    /// requires that those of each part are exact.
+    pub fn within(self, docs: Range<u32>) -> Self {
+        assert!(!self.runtime.settings.is_approximate(), "homogeneous partitions are approximate");
+        PartitionedEngine { within: Some(docs), ..self }
     }
 
     /// Changes the settings. Lists stay on the device if their codec stays the same.
@@ -99,11 +123,19 @@ impl PartitionedEngine {
         Duration::from_nanos(self.runtime.device_time.swap(0, Ordering::Relaxed))
     }
 
+    /// Returns the work that block maxima saved since the last call, and resets it.
+    pub fn take_ruled_out(&self) -> RuledOut {
+        let [blocks, documents] = &self.runtime.ruled_out;
+        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
+        RuledOut { blocks: take(blocks), documents: take(documents) }
+    }
+
     fn image(&self, formula: Formula, threads: usize) -> Result<Arc<[SegmentLists]>, ExecError> {
         let (device, codec) = (&self.runtime.device, self.runtime.settings.codec);
         self.image.get(formula, |_| {
             let (snapshot, loaded) = (&self.snapshot, &self.loaded);
-            SegmentLists::load_all(device, snapshot, formula, codec, threads, loaded)
+            let within = self.within.as_ref();
+            SegmentLists::load_all(device, snapshot, within, formula, codec, threads, loaded)
         })
     }
 
@@ -157,7 +189,14 @@ impl PartitionedEngine {
     ) -> Result<Vec<Answer>, ExecError> {
         let image = self.image(formula, context.threads())?;
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-        round::run(&self.runtime, &image, mode, plans, &mut workspace).map_err(failed)
+        let answers = round::run(&self.runtime, &image, mode, plans, context, &mut workspace)
+            .map_err(failed)?;
+        if !self.runtime.settings.is_approximate() {
+            for (plan, answer) in plans.iter().zip(&answers) {
+                context.publish(plan, &answer.hits);
+            }
+        }
+        Ok(answers)
     }
 }
 

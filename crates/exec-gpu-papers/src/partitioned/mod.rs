@@ -9,5 +9,5 @@ mod round;
 mod runtime;
 mod settings;
 
-pub use engine::PartitionedEngine;
+pub use engine::{PartitionedEngine, RuledOut};
 pub use settings::{Batch, PARTITION, PartitionSettings, Partitioning, Pruning, Threshold};

@@ -5,15 +5,15 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use warpseek_core::Hit;
-use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
+use warpseek_exec::{Answer, Context, Formula, Mode, Plan, Work};
 
 use super::runtime::Runtime;
 use super::settings::{Batch, Partitioning};
 use crate::SegmentLists;
 use crate::kernels::merge_lists::{Lists, MergeLists};
 use crate::kernels::partitioned::{
-    self, ALL_TERMS, Blocks, CURSOR_WORDS, EXHAUSTIVE, POLICY_WORDS, QueryForm, SHARED_TERMS,
-    TermForm, WARP, WARPS, WORK_WORDS, shared_bytes,
+    self, ALL_TERMS, BLOCK_MAXIMA, Blocks, CURSOR_WORDS, EXHAUSTIVE, POLICY_WORDS, QueryForm,
+    SHARED_TERMS, TermForm, WARP, WARPS, WORK_WORDS, shared_bytes,
 };
 use warpseek_cuda::{Buffer, Device, DeviceError, Event, Stream};
 use warpseek_exec_gpu::workspace::{Growing, Input, Output};
@@ -120,12 +120,14 @@ struct Round<'a> {
     results: Results,
 }
 
-/// Answers the plans, as if they had this mode.
+/// Answers the plans, as if they had this mode. Queries begin with the scores that other parts of
+/// the search have found.
 pub(super) fn run(
     runtime: &Runtime,
     image: &[SegmentLists],
     mode: Mode,
     plans: &[&Plan],
+    context: &Context,
     workspace: &mut Workspace,
 ) -> Result<Vec<Answer>, DeviceError> {
     let docs: u64 = image.iter().map(|segment| u64::from(segment.documents.view().docs)).sum();
@@ -137,6 +139,12 @@ pub(super) fn run(
     let kept: Vec<u32> = ks.iter().map(|k| k.saturating_mul(copies)).collect();
     let stride = kept.iter().copied().max().unwrap_or(1);
     let mut parts = parts(runtime, image, mode, plans, &ks, stride)?;
+    if !runtime.settings.is_approximate() {
+        for query in parts.iter_mut().flat_map(|part| &mut part.queries) {
+            let floor = context.floor(plans[query.number as usize]);
+            query.least = floor.map_or(0, |floor| floor.least_key());
+        }
+    }
     let warps = match runtime.settings.batch {
         Batch::Asynchronous => 1,
         Batch::Synchronous => give_warps(runtime, &mut parts),
@@ -190,11 +198,10 @@ fn parts(
         let mut slots = 0;
         for (number, (segment, part)) in image.iter().zip(&mut parts).enumerate() {
             let first_term = part.terms.len();
-            if mode != Mode::And || plan.all_in(number) {
-                part.terms.extend(plan.terms.iter().filter_map(|term| {
-                    let list = segment.lists.list(term.lists[number].as_ref()?);
-                    let most = Formula::units(term.weight, list.most);
-                    Some(TermForm { list, weight: term.weight, most, unused: [0; 2] })
+            if mode != Mode::And || segment.has_all(number, plan) {
+                part.terms.extend(segment.lists_of(number, plan).map(|(list, weight)| {
+                    let most = Formula::units(weight, list.most);
+                    TermForm { list, weight, most, unused: [0; 2] }
                 }));
             }
             let terms = &mut part.terms[first_term..];
@@ -212,20 +219,22 @@ fn parts(
                 runtime.settings.cut(longest, resident * multiprocessors, plans.len(), most);
             let all = if mode == Mode::And { ALL_TERMS } else { 0 };
             let exhaustive = if plan.count { EXHAUSTIVE } else { 0 };
+            let known = terms.iter().all(|term| term.list.maxima != 0);
+            let maxima = if runtime.settings.block_maxima && known { BLOCK_MAXIMA } else { 0 };
             let has_statics = segment.documents.view().statics != 0 && plan.static_weight > 0.0;
             let static_most = if has_statics { plan.static_score(runtime.max_static) } else { 0 };
             let query = QueryForm {
                 first_term: first_term as u32,
                 terms: terms.len() as u32,
                 k,
-                flags: all | exhaustive,
+                flags: all | exhaustive | maxima,
                 partitions,
                 per_block,
                 first_slot: slots,
                 number: q as u32,
                 static_weight: plan.static_weight,
                 static_most,
-                unused: [0; 2],
+                least: 0,
             };
             slots += query.blocks();
             part.queries.push(query);
@@ -407,10 +416,14 @@ impl Round<'_> {
             } else {
                 hits.take(plan.k).collect()
             };
-            let &[postings_scored, blocks_decoded, matches] = &work[q * WORK_WORDS..][..WORK_WORDS]
+            let &[postings_scored, blocks_decoded, matches, ref ruled_out @ ..] =
+                &work[q * WORK_WORDS..][..WORK_WORDS]
             else {
                 return Answer::default();
             };
+            for (sum, &count) in self.runtime.ruled_out.iter().zip(ruled_out) {
+                sum.fetch_add(count, Ordering::Relaxed);
+            }
             let lists = self.parts.iter().flat_map(|part| {
                 let query = &part.queries[q];
                 &part.terms[query.first_term as usize..][..query.terms as usize]

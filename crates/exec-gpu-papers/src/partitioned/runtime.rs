@@ -23,6 +23,8 @@ pub(super) struct Runtime {
     pub(super) timed: AtomicBool,
     /// Nanoseconds that kernels ran.
     pub(super) device_time: AtomicU64,
+    /// Blocks and documents that block maxima ruled out.
+    pub(super) ruled_out: [AtomicU64; 2],
 }
 
 impl Runtime {
@@ -42,6 +44,7 @@ impl Runtime {
             streams: Vec::new(),
             timed: AtomicBool::default(),
             device_time: AtomicU64::default(),
+            ruled_out: Default::default(),
         };
         runtime.set_streams()?;
         Ok(runtime)

@@ -105,6 +105,9 @@ pub struct PartitionSettings {
     pub per_block: Option<u32>,
     /// The way blocks share thresholds.
     pub threshold: Threshold,
+    /// True if the maxima of blocks are used to skip, in addition to those of lists (Ding and
+    /// Suel 2011).
+    pub block_maxima: bool,
     /// The way batches run.
     pub batch: Batch,
     /// Compression of lists on the device.
@@ -123,6 +126,7 @@ impl Default for PartitionSettings {
             partition_size: None,
             per_block: None,
             threshold: Threshold::default(),
+            block_maxima: true,
             batch: Batch::default(),
             codec: CodecId::BitPack,
             streams: 16,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use warpseek_cuda::{DeviceError, Kernel};
 use warpseek_exec::Plan;
 
-use super::rough::{histogram_shift, least, rough_shift, rough_weight, saturating_shift};
+use super::rough::{histogram_shift, rough_shift, rough_weight, saturating_shift};
 use super::{Kind, Pass, Round};
 use crate::image::{
     ITEM_HITS, ImageError, Item, QueryView, SegmentImage, TermView, largest_value, numbered,
@@ -174,7 +174,7 @@ impl Round<'_> {
         let all_tiles: Vec<u64> = image.iter().map(|segment| all_tiles(image, segment)).collect();
         for q in queries {
             let (plan, k) = (&self.plans[q], self.ks[q]);
-            let (shift, least) = (shift(plan)?, least(image, plan, k, pass));
+            let (shift, least) = (shift(plan)?, self.least(image, q, pass));
             let mask = self.masks.get(q).and_then(Option::as_ref);
             for (number, (segment, launch)) in image.iter().zip(&mut launches).enumerate() {
                 let first_term = launch.terms.len();

@@ -12,7 +12,7 @@ const COARSEST: u32 = 31;
 /// Returns a key that at least k hits exceed. For OR: if a list has a value at rank k or beyond,
 /// at least k documents score that value times the weight, regardless of the other terms. Returns
 /// 0 for AND, and if a mask may exclude just these documents.
-pub fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
+pub(super) fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
     if pass == Pass::And || plan.mask.is_some() {
         return 0;
     }

@@ -15,6 +15,11 @@
 //   other lists, largest maximum first; a block is decoded only if one of them needs it.
 //
 // AND is the same with only one essential list, and drops a document that another list lacks.
+//
+// The maxima of blocks (Ding and Suel 2011) are used three times: a window is left out if the
+// blocks of its essential lists and the maxima of the other lists cannot exceed the threshold
+// together (`skip`); WAND moves its pivot past blocks that cannot (`rules_out`); and a block is
+// decoded to look documents up only if its maximum lets one of them exceed it (`look_up`).
 #pragma once
 
 #include "partitioned_form.cuh"
@@ -61,11 +66,96 @@ struct Search {
     uint32_t scored = 0;  // postings, by this lane
     uint32_t matches = 0;  // by this lane
     uint32_t decoded = 0;
+    uint32_t ruled_blocks = 0;     // by this lane
+    uint32_t ruled_documents = 0;  // by this lane
     uint64_t ahead = 0;  // what other blocks knew when it was last requested
     // for k over 32: set if the keys have been sorted, and if there were k then
     bool sorted = false, full = false;
 
     __device__ bool all_terms() const { return (query.flags & ALL_TERMS) != 0; }
+
+    // True if the maxima of blocks can rule anything out.
+    __device__ bool by_maxima() const { return (query.flags & BLOCK_MAXIMA) != 0 && floor > 0; }
+
+    // The most that a posting of a block contributes.
+    __device__ uint32_t most_in(uint32_t list, uint32_t block) const {
+        return contribution(terms[list].weight, __ldg(maxima_of(terms[list].list) + block));
+    }
+
+    // True if a list has postings of the partition in a block.
+    __device__ bool has(uint32_t list, uint32_t block) const { return block < terms[list].list.blocks && block * BLOCK_LEN < at[list].end; }
+
+    // Moves `reached` to the block with the list's first posting at or after `doc`, without
+    // decoding. Returns the document after the block's last one, or NO_DOC after the last block.
+    // Called by the list's lane.
+    __device__ uint32_t reach(uint32_t list, uint32_t doc) {
+        const CompressedList& of = terms[list].list;
+        uint32_t block = lower_bound(lasts_of(of), max(at[list].block, at[list].reached), of.blocks, doc);
+        at[list].reached = block;
+        return has(list, block) ? lasts_of(of)[block] + 1 : NO_DOC;
+    }
+
+    // Moves `begin` past the windows in which the blocks of the essential lists rule out every
+    // hit. Returns false if the partition ends.
+    __device__ bool skip() {
+        if (!by_maxima()) return true;
+        while (begin < until) {
+            uint32_t end = until;
+            for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
+                if (at[list].essential != 0 && at[list].doc < until) end = min(end, reach(list, begin));
+            }
+            end = warp_min(end);
+            uint32_t sum = 0, passed = 0;
+            for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
+                if (at[list].essential == 0 || at[list].doc >= end || !has(list, at[list].reached)) continue;
+                const uint32_t block = at[list].reached;
+                sum += most_in(list, block);
+                passed += block != at[list].held && lasts_of(terms[list].list)[block] < end;
+            }
+            if (warp_sum(sum) + rest > floor) return true;
+            ruled_blocks += passed;
+            begin = end;
+        }
+        return false;
+    }
+
+    // If the blocks of the lists that have reached `doc` rule out every hit up to the end of one
+    // of them, or up to the next document of another list, moves these lists there and returns
+    // true (Ding and Suel 2011, section 4). Cursors may then be before their next document.
+    __device__ bool rules_out(uint32_t doc) {
+        uint32_t end = until, sum = 0;
+        for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
+            if (at[list].doc > doc) {
+                end = min(end, at[list].doc);
+                continue;
+            }
+            end = min(end, reach(list, doc));
+            if (has(list, at[list].reached)) sum += most_in(list, at[list].reached);
+        }
+        if (warp_sum(sum) + query.static_most > floor) return false;
+        end = warp_min(end);
+        for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
+            if (at[list].doc > doc) continue;
+            uint32_t block = at[list].reached, next = NO_DOC;
+            if (has(list, block) && lasts_of(terms[list].list)[block] < end) {
+                ruled_blocks += block != at[list].held;
+                block++;
+            }
+            if (has(list, block)) next = end;
+            if (next == end && block == at[list].held) {
+                // The list's documents are at hand, so the cursor stays exact.
+                const uint32_t skipped = at[list].first > block * BLOCK_LEN ? at[list].first - block * BLOCK_LEN : 0;
+                const uint32_t index = max(index_of(at[list].docs, end), skipped);
+                next = index < at[list].len ? at[list].docs[index] : NO_DOC;
+            }
+            at[list].block = block;
+            at[list].reached = block;
+            at[list].doc = next;
+        }
+        if (end > begin) begin = end;
+        __syncwarp();
+        return true;
+    }
 
     // The most that lists may contribute together to be not essential.
     __device__ uint32_t allowance() const {
@@ -159,15 +249,20 @@ struct Search {
         __syncwarp();
     }
 
-    // The posting of a list that has this lane's document, or NONE. `last`: no document before
-    // these will be looked up again.
-    __device__ uint32_t look_up(uint32_t list, uint32_t doc, bool active, bool last) {
+    // The posting of a list that has this lane's document, or NONE; also if the maximum of its
+    // block and what all others contribute at most, `others`, do not exceed the threshold.
+    // `last`: no document before these will be looked up again.
+    __device__ uint32_t look_up(uint32_t list, uint32_t doc, bool active, bool last, uint32_t others) {
         const CompressedList& of = terms[list].list;
         uint32_t block = find_blocks(of, at[list].block, doc, active);
         active = active && block < of.blocks && block * BLOCK_LEN < at[list].end;
         if (last) {
             uint32_t furthest = warp_max(active ? block : 0);
             if (lane_id() == 0 && furthest > at[list].block) at[list].block = furthest;
+        }
+        if (active && by_maxima() && block != at[list].held && others + most_in(list, block) <= floor) {
+            active = false;
+            ruled_documents++;
         }
         uint32_t posting = NONE;
         // In the decoded block.
@@ -232,8 +327,8 @@ struct Search {
             if (at[list].essential != 0) continue;
             alive = alive && sum + left > floor;
             if (!__any_sync(FULL_WARP, alive)) break;
-            uint32_t posting = look_up(list, doc, alive, last);
             left -= terms[list].most;
+            uint32_t posting = look_up(list, doc, alive, last, sum + left);
             if (posting != NONE) sum += contribution_of(list, posting, factor);
             else if (all_terms()) alive = false;
         }
@@ -452,6 +547,7 @@ struct Search {
         at[list].first = first;
         at[list].end = end;
         at[list].essential = 1;
+        at[list].reached = first / BLOCK_LEN;
     }
 
     // Heterogeneous partitions `from` to `to`: a range of documents.
@@ -520,7 +616,7 @@ __device__ __forceinline__ void prune(const Segment& segment, const Values& valu
     __syncwarp();
     uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(own) * capacity : reinterpret_cast<uint64_t*>(left);
     uint32_t* words = global_cursors != nullptr ? global_cursors + uint64_t(own) * most_terms * CURSOR_WORDS : left + of_keys;
-    WarpTopK top(keys, capacity, query.k, 0);
+    WarpTopK top(keys, capacity, query.k, query.least);
     Search<Codec> search{segment, values, query, all_terms + query.first_term, reinterpret_cast<Cursor*>(words), top, waiting, waiting + WAITING, sums};
     uint32_t all = 0;
     for (uint32_t list = lane_id(); list < query.terms; list += WARP) all += search.terms[list].most;
@@ -538,6 +634,7 @@ __device__ __forceinline__ void prune(const Segment& segment, const Values& valu
         search.share(policy, known, slot % 2, published, middle_published);
         Choice choice;
         for (uint32_t turn = 1; choice.choose(search); turn++) {
+            if (!search.skip()) break;
             search.window();
             if (turn % TURNS == 0) search.share(policy, known, slot % 2, published, middle_published);
         }
@@ -547,11 +644,14 @@ __device__ __forceinline__ void prune(const Segment& segment, const Values& valu
     }
     top.finish(out_keys + uint64_t(slot) * stride, out_counts + slot);
     uint32_t scored = warp_sum(search.scored), matches = warp_sum(search.matches);
+    uint32_t ruled_blocks = warp_sum(search.ruled_blocks), ruled_documents = warp_sum(search.ruled_documents);
     if (lane_id() == 0) {
         PartitionedWork* work = all_work + query.number;
         atomicAdd(&work->scored, uint64_t(scored));
         atomicAdd(&work->decoded, uint64_t(search.decoded));
         atomicAdd(&work->matches, uint64_t(matches));
+        atomicAdd(&work->ruled_blocks, uint64_t(ruled_blocks));
+        atomicAdd(&work->ruled_documents, uint64_t(ruled_documents));
     }
 }
 

@@ -17,6 +17,7 @@ struct PartitionedTerm {
 
 constexpr uint32_t ALL_TERMS = 1;   // AND
 constexpr uint32_t EXHAUSTIVE = 2;  // matches are counted, so nothing may be skipped
+constexpr uint32_t BLOCK_MAXIMA = 4;  // the maxima of blocks are known, and used to skip
 
 // A query in one segment. Its terms are in ascending order of `most`.
 struct PartitionedQuery {
@@ -30,7 +31,7 @@ struct PartitionedQuery {
     uint32_t number;      // of its thresholds and counters
     float static_weight;
     uint32_t static_most;  // the most that a static score adds
-    uint32_t unused[2];
+    uint64_t least;  // all hits have larger keys
 };
 
 // The policies by which blocks of threads share what they know about the k-th best key (Gaioso
@@ -44,9 +45,10 @@ struct PartitionedQuery {
 enum Policy : uint32_t { LOCAL = 0, SAFE_READ = 1, SAFE_WRITE_READ = 2 };
 constexpr uint32_t POLICY_WORDS = 3;
 
-// Counters of a query.
+// Counters of a query. Block maxima ruled out blocks of essential lists, and documents that waited
+// to be looked up.
 struct PartitionedWork {
-    uint64_t scored, decoded, matches;
+    uint64_t scored, decoded, matches, ruled_blocks, ruled_documents;
 };
 
 // The cursor of a query's list.
@@ -63,6 +65,7 @@ struct Cursor {
     uint32_t first;      // the partition's first posting,
     uint32_t end;        // and the one after its last
     uint32_t essential;  // set if the list is essential
-    uint32_t unused[4];  // so that the same words of eight lists are in different banks
+    uint32_t reached;    // the last block whose maximum was considered
+    uint32_t unused[3];  // so that the same words of eight lists are in different banks
 };
 constexpr uint32_t CURSOR_WORDS = sizeof(Cursor) / sizeof(uint32_t);

@@ -48,6 +48,7 @@ struct ByDocument {
         if (search.all + statics <= search.floor) return false;
         const uint32_t allowance = search.allowance();
         uint32_t at = pivot(search, allowance);
+        while (at < search.until && search.by_maxima() && search.rules_out(at)) at = pivot(search, allowance);
         if (at >= search.until) return false;
         // Lists before the pivot move to it. That may move the pivot, after which all documents
         // from there to the end of a block are processed.
