@@ -1,8 +1,10 @@
 //! An open snapshot and its engines. It plans requests, chooses a device for each batch, and
 //! falls back to the CPU if a GPU fails.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use warpseek_cuda::DeviceError;
 use warpseek_exec::query::{Node, Operator, parse};
@@ -13,12 +15,14 @@ use warpseek_exec::{
 use warpseek_exec_gpu::Resident;
 use warpseek_index::{FilterCache, FilterCacheUsage, Snapshot};
 
+use crate::calibration::{self, CPU, Conditions, Known, Lookup};
+use crate::costs::{Costs, Side};
 use crate::engines::{GpuEngines, Maker};
 use crate::error::Result;
 use crate::gpu::open as gpus;
 use crate::gpu::state::{Gpu, State};
 use crate::gpu::{GpuStatus, Notice};
-use crate::options::{Algorithm, DeviceChoice, SearcherOptions};
+use crate::options::{Algorithm, CalibrationChoice, DeviceChoice, SearcherOptions};
 use crate::plan::Decision;
 use crate::query::{QueryInput, Request};
 use crate::repeats::Repeats;
@@ -50,6 +54,10 @@ pub(crate) struct Opened {
     home: Mutex<Formulas>,
     /// Set once [`Opened::prepare`] was called.
     prepared: AtomicBool,
+    /// Set once the GPU has what queries need, so that it can be measured.
+    warm: AtomicBool,
+    /// The expected times of batches.
+    pub(crate) costs: Arc<Costs>,
     /// The ids that the last request was restricted to, and their documents. Many requests use
     /// the same ids.
     among: Mutex<Option<Among>>,
@@ -70,17 +78,40 @@ impl Opened {
         let ranking = options.ranking.unwrap_or_else(|| Ranking::suited(snapshot.manifest()));
         let planner = Planner::new(snapshot.clone(), ranking)?;
         let context = Context::new(options.threads);
-        let known = before.and_then(|before| before.gpu.why_unusable());
+        let unusable = before.and_then(|before| before.gpu.why_unusable());
         let (gpus, why) = match before.and_then(|before| before.gpu.engines()) {
             _ if options.device == DeviceChoice::Auto
-                && let Some(why) = known.clone().or_else(|| gpus::unfit(planner.formulas())) =>
+                && let Some(why) = unusable.clone().or_else(|| gpus::unfit(planner.formulas())) =>
             {
                 (Vec::new(), Some(why))
             }
             Some(engines) => (engines.gpus.clone(), None),
             None => gpus::open(options)?,
         };
-        let maker = Maker { snapshot: &snapshot, planner: &planner, options, context: &context };
+        let documents = snapshot.statistics().documents;
+        let look_up = |devices: Vec<String>| {
+            look_up(options, snapshot.dir(), documents, devices, planner.ranking_name())
+        };
+        // The devices of a calibration for each GPU alone; the first one stands for others.
+        let gpu = gpus.first().map(|gpu| gpu.device.info().name.clone());
+        let chooses = matches!(options.device, DeviceChoice::Auto | DeviceChoice::Both)
+            && (gpu.is_some() || matches!(options.calibration, CalibrationChoice::File(_)));
+        let costs = match before {
+            Some(before) => before.costs.clone(),
+            None if chooses => {
+                let devices = std::iter::once(CPU.to_owned()).chain(gpu).collect();
+                Arc::new(Costs::new(look_up(devices)?))
+            }
+            None => Arc::default(),
+        };
+        let known = costs.calibration();
+        let maker = Maker {
+            snapshot: &snapshot,
+            planner: &planner,
+            options,
+            context: &context,
+            known: known.as_deref(),
+        };
         maker.check(&gpus, why.as_deref())?;
         let cpu = maker.cpu();
         let mut approximate = false;
@@ -99,13 +130,13 @@ impl Opened {
             },
         };
         if let State::Unusable(why) = &state
-            && known.is_none()
+            && unusable.is_none()
         {
             (options.listener)(&Notice::NoGpu { why: why.clone() });
         }
         let (gpu, options) = (Gpu::new(state), options.clone());
         let home = Mutex::new(planner.formulas().clone());
-        let prepared = AtomicBool::new(false);
+        let (prepared, warm) = (AtomicBool::new(false), AtomicBool::new(false));
         let (among, filter) = (Mutex::default(), Mutex::default());
         let new = || Arc::new(FilterCache::new(FILTER_CACHE_BYTES));
         let filters = before.map_or_else(new, |before| before.filters.clone());
@@ -120,6 +151,8 @@ impl Opened {
             approximate,
             home,
             prepared,
+            warm,
+            costs,
             among,
             filter,
             filters,
@@ -128,6 +161,46 @@ impl Opened {
 
     fn may_choose(&self) -> bool {
         self.options.device == DeviceChoice::Auto
+    }
+
+    /// Returns true if expected times decide which device answers.
+    fn compares_times(&self) -> bool {
+        let SearcherOptions { algorithm, gpu_from, .. } = &*self.options;
+        self.may_choose() && *algorithm == Algorithm::Auto && gpu_from.is_none()
+    }
+
+    /// Measures the devices briefly, unless there is a calibration or the options forbid it. As
+    /// long as a GPU cannot be measured, because the index is not on it, the CPU is not measured
+    /// either: times of this machine are not compared with estimates of another.
+    pub(crate) fn measure(&self) {
+        let engine = self.gpu.engine();
+        let is_cold = engine.is_some() && !self.warm.load(Ordering::Acquire);
+        if self.options.calibration == CalibrationChoice::Off || is_cold {
+            return;
+        }
+        let index = (&*self.snapshot, &self.planner);
+        let measure = |side, engine: &dyn Engine| {
+            self.costs.measure(side, engine, index, &self.context)
+        };
+        let on_gpu = engine.map_or(Ok(()), |engine| measure(Side::Gpu, &*engine));
+        if let Err(error) = on_gpu.and_then(|()| measure(Side::Cpu, &*self.cpu)) {
+            (self.options.listener)(&Notice::NotMeasured { why: error.to_string() });
+        }
+    }
+
+    /// Returns the expected time of a batch on the CPU.
+    pub(crate) fn time_on_cpu(&self, plans: &[&Plan], context: &Context) -> Duration {
+        self.costs.time(Side::Cpu, &*self.cpu, plans, context)
+    }
+
+    /// Returns the expected time of a batch on the GPU.
+    pub(crate) fn time_on_gpu(
+        &self,
+        gpu: &Arc<dyn Engine>,
+        plans: &[&Plan],
+        context: &Context,
+    ) -> Duration {
+        self.costs.time(Side::Gpu, &**gpu, plans, context)
     }
 
     /// Returns true if [`Opened::prepare`] was called. A later snapshot should then be prepared
@@ -149,13 +222,20 @@ impl Opened {
             self.cpu.prepare(formulas, &self.context)?;
         }
         match engine.prepare(formulas, &self.context) {
+            Ok(()) => {
+                self.warm.store(true, Ordering::Release);
+                if self.compares_times() {
+                    self.measure();
+                }
+                Ok(())
+            }
             Err(error @ ExecError::Device { .. }) if self.may_choose() => {
                 self.give_up(&engine, error);
                 Ok(())
             }
             // The CPU answers all queries over such an index.
             Err(ExecError::Unsupported { .. }) if self.may_choose() => Ok(()),
-            prepared => prepared,
+            Err(error) => Err(error),
         }
     }
 
@@ -199,11 +279,24 @@ impl Opened {
                 status.why_not = Some(lost.error.to_string());
             }
         }
+        if self.may_choose() && self.gpu.engines().is_some() {
+            status.calibration = Some(self.source());
+        }
         // The state is unlocked here, so searches do not wait while residencies are read.
         if let Some(engines) = self.gpu.engines() {
             status.residency = engines.residents.iter().map(Resident::now).collect();
         }
         status
+    }
+
+    /// Describes where expected times come from.
+    fn source(&self) -> String {
+        match self.options.calibration {
+            CalibrationChoice::Off => {
+                "estimates for other hardware, as requested".to_owned()
+            }
+            _ => self.costs.source(),
+        }
     }
 
     /// Plans a request. If its time is up before the plan is complete, this fails with
@@ -395,6 +488,8 @@ impl Opened {
             answers.iter().find(|answer| answer.as_ref().is_err_and(ExecError::is_final))
         {
             self.give_up(engine, error.clone());
+        } else if answers.iter().any(Result::is_ok) {
+            self.warm.store(true, Ordering::Release);
         }
         answers
     }
@@ -486,7 +581,9 @@ impl Opened {
     fn try_again(&self) -> Result<GpuEngines, ExecError> {
         let gpus = gpus::open_all(&self.options).map_err(warpseek_exec_gpu::failed)?;
         let (snapshot, planner) = (&self.snapshot, &self.planner);
-        let maker = Maker { snapshot, planner, options: &self.options, context: &self.context };
+        let (options, context) = (&*self.options, &self.context);
+        let known = self.costs.calibration();
+        let maker = Maker { snapshot, planner, options, context, known: known.as_deref() };
         let engines = maker.gpus(&gpus)?;
         engines.engine.prepare(&self.home(), &self.context)?;
         Ok(engines)
@@ -507,7 +604,14 @@ impl Opened {
         }
         match self.options.gpu_from {
             Some(least) => Load::sum(plans.iter().copied()).postings < least,
-            None => is_not_slower(self.cpu.cost(plans, context), gpu.cost(plans, context)),
+            None => {
+                // A search with little time does not wait for measurements.
+                if !context.is_limited() {
+                    self.measure();
+                }
+                let on_gpu = self.time_on_gpu(gpu, plans, context);
+                is_not_slower(self.time_on_cpu(plans, context), on_gpu)
+            }
         }
     }
 
@@ -516,11 +620,15 @@ impl Opened {
         let plans = &repeats.distinct[..];
         let engines = self.gpu.engines();
         let chooses = self.options.algorithm == Algorithm::Auto && engines.is_some();
-        let estimate = |engine: &dyn Engine| engine.estimate(plans, context);
-        let cpu = chooses.then(|| estimate(&*self.cpu));
-        let gpu = engines.as_ref().filter(|_| chooses).map(|engines| estimate(&*engines.engine));
         let stays =
             engines.as_ref().is_some_and(|engines| self.stays(&engines.engine, plans, context));
+        // After the choice, which may have measured the devices.
+        let estimate =
+            |side, engine: &dyn Engine| self.costs.estimate(side, engine, plans, context);
+        let cpu = chooses.then(|| estimate(Side::Cpu, &*self.cpu));
+        let gpu = engines.as_ref().filter(|_| chooses);
+        let gpu = gpu.map(|engines| estimate(Side::Gpu, &*engines.engine));
+        let calibration = (chooses && self.may_choose()).then(|| self.source());
         let mut choices: Vec<Choice> = match &engines {
             Some(engines) if !stays => engines.engine.explain(plans, context),
             _ => self.cpu.explain(plans, context),
@@ -543,8 +651,34 @@ impl Opened {
             .places()
             .map(|place| choices.get(place).cloned().unwrap_or_else(no_choice))
             .collect();
-        Decision { choices, cpu, gpu, documents, threads: context.threads() }
+        Decision { choices, cpu, gpu, calibration, documents, threads: context.threads() }
     }
+}
+
+/// Looks for a calibration of these devices. If there is one of other conditions, says so.
+fn look_up(
+    options: &SearcherOptions,
+    index: &Path,
+    documents: u64,
+    devices: Vec<String>,
+    ranking: String,
+) -> Result<Option<Known>> {
+    let exact = Conditions::now(options, options.threads, devices, ranking);
+    let usual = exact.clone().with_usual_lists(options);
+    let mut unfit = None;
+    for conditions in [exact, usual] {
+        match calibration::look_up(options, index, documents, &conditions)? {
+            Lookup::Found(known) => return Ok(Some(known)),
+            Lookup::Unfit { file, why } => {
+                unfit = Some(Notice::OtherCalibration { file, why });
+            }
+            Lookup::None => {}
+        }
+    }
+    if let Some(notice) = unfit {
+        (options.listener)(&notice);
+    }
+    Ok(None)
 }
 
 /// Returns the choice to report for an engine that gives none.
