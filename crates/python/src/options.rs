@@ -167,8 +167,11 @@ impl Searching {
         }
         if let Some(file) = &self.calibration {
             if !matches!(self.device.as_str(), "auto" | "both") {
-                let problem = "[calibration] has no effect unless times decide how devices are used";
-                return Err(Failure::Argument(format!("{problem}; set [device] to \"auto\" or \"both\"")));
+                let problem =
+                    "[calibration] has no effect unless times decide how devices are used";
+                return Err(Failure::Argument(format!(
+                    "{problem}; set [device] to \"auto\" or \"both\""
+                )));
             }
             options = options.calibration(CalibrationChoice::File(file.clone()));
         }

@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::devices::cpu_model;
 use crate::error::{Error, Result};
+use crate::gpu::Notice;
 use crate::options::{CalibrationChoice, SearcherOptions};
 
 /// The version of the file format and of the measurements.
@@ -202,6 +203,32 @@ pub(crate) fn look_up(
         Some(why) => Lookup::Unfit { file, why },
         None => Lookup::Found(Known { file: Some(file), stations }),
     })
+}
+
+/// Looks for a calibration of these devices. A notice says so if there is one of other conditions.
+pub(crate) fn find(
+    options: &SearcherOptions,
+    index: &Path,
+    documents: u64,
+    devices: Vec<String>,
+    ranking: String,
+) -> Result<Option<Known>> {
+    let exact = Conditions::now(options, options.threads, devices, ranking);
+    let usual = exact.clone().with_usual_lists(options);
+    let mut unfit = None;
+    for conditions in [exact, usual] {
+        match look_up(options, index, documents, &conditions)? {
+            Lookup::Found(known) => return Ok(Some(known)),
+            Lookup::Unfit { file, why } => {
+                unfit = Some(Notice::OtherCalibration { file, why });
+            }
+            Lookup::None => {}
+        }
+    }
+    if let Some(notice) = unfit {
+        (options.listener)(&notice);
+    }
+    Ok(None)
 }
 
 /// Writes a calibration to a temporary file and renames it, so that readers never see a part of

@@ -170,7 +170,10 @@ impl Costs {
         if parts.is_empty() {
             return "estimates for other hardware, since no query was timed here yet".to_owned();
         }
-        format!("estimates for other hardware times what a few queries took here: {}", parts.join(", "))
+        format!(
+            "estimates for other hardware times what a few queries took here: {}",
+            parts.join(", ")
+        )
     }
 }
 

@@ -1,28 +1,28 @@
 //! An open snapshot and its engines. It plans requests, chooses a device for each batch, and
 //! falls back to the CPU if a GPU fails.
 
-use std::path::Path;
+mod choice;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use warpseek_cuda::DeviceError;
 use warpseek_exec::query::{Node, Operator, parse};
 use warpseek_exec::{
     Answer, Answers, Choice, CollectionStatistics, Context, Engine, ExecError, Fault, Formulas,
-    Limit, Load, Mask, Mode, Plan, Planner, Query, Ranking, fail_all, is_not_slower,
+    Limit, Mask, Mode, Plan, Planner, Query, Ranking, fail_all,
 };
 use warpseek_exec_gpu::Resident;
 use warpseek_index::{FilterCache, FilterCacheUsage, Snapshot};
 
-use crate::calibration::{self, CPU, Conditions, Known, Lookup};
-use crate::costs::{Costs, Side};
+use crate::calibration::{self, CPU};
+use crate::costs::Costs;
 use crate::engines::{GpuEngines, Maker};
 use crate::error::Result;
 use crate::gpu::open as gpus;
 use crate::gpu::state::{Gpu, State};
 use crate::gpu::{GpuStatus, Notice};
-use crate::options::{Algorithm, CalibrationChoice, DeviceChoice, SearcherOptions};
+use crate::options::{CalibrationChoice, DeviceChoice, SearcherOptions};
 use crate::plan::Decision;
 use crate::query::{QueryInput, Request};
 use crate::repeats::Repeats;
@@ -90,7 +90,7 @@ impl Opened {
         };
         let documents = snapshot.statistics().documents;
         let look_up = |devices: Vec<String>| {
-            look_up(options, snapshot.dir(), documents, devices, planner.ranking_name())
+            calibration::find(options, snapshot.dir(), documents, devices, planner.ranking_name())
         };
         // The devices of a calibration for each GPU alone; the first one stands for others.
         let gpu = gpus.first().map(|gpu| gpu.device.info().name.clone());
@@ -161,46 +161,6 @@ impl Opened {
 
     fn may_choose(&self) -> bool {
         self.options.device == DeviceChoice::Auto
-    }
-
-    /// Returns true if expected times decide which device answers.
-    fn compares_times(&self) -> bool {
-        let SearcherOptions { algorithm, gpu_from, .. } = &*self.options;
-        self.may_choose() && *algorithm == Algorithm::Auto && gpu_from.is_none()
-    }
-
-    /// Measures the devices briefly, unless there is a calibration or the options forbid it. As
-    /// long as a GPU cannot be measured, because the index is not on it, the CPU is not measured
-    /// either: times of this machine are not compared with estimates of another.
-    pub(crate) fn measure(&self) {
-        let engine = self.gpu.engine();
-        let is_cold = engine.is_some() && !self.warm.load(Ordering::Acquire);
-        if self.options.calibration == CalibrationChoice::Off || is_cold {
-            return;
-        }
-        let index = (&*self.snapshot, &self.planner);
-        let measure = |side, engine: &dyn Engine| {
-            self.costs.measure(side, engine, index, &self.context)
-        };
-        let on_gpu = engine.map_or(Ok(()), |engine| measure(Side::Gpu, &*engine));
-        if let Err(error) = on_gpu.and_then(|()| measure(Side::Cpu, &*self.cpu)) {
-            (self.options.listener)(&Notice::NotMeasured { why: error.to_string() });
-        }
-    }
-
-    /// Returns the expected time of a batch on the CPU.
-    pub(crate) fn time_on_cpu(&self, plans: &[&Plan], context: &Context) -> Duration {
-        self.costs.time(Side::Cpu, &*self.cpu, plans, context)
-    }
-
-    /// Returns the expected time of a batch on the GPU.
-    pub(crate) fn time_on_gpu(
-        &self,
-        gpu: &Arc<dyn Engine>,
-        plans: &[&Plan],
-        context: &Context,
-    ) -> Duration {
-        self.costs.time(Side::Gpu, &**gpu, plans, context)
     }
 
     /// Returns true if [`Opened::prepare`] was called. A later snapshot should then be prepared
@@ -287,16 +247,6 @@ impl Opened {
             status.residency = engines.residents.iter().map(Resident::now).collect();
         }
         status
-    }
-
-    /// Describes where expected times come from.
-    fn source(&self) -> String {
-        match self.options.calibration {
-            CalibrationChoice::Off => {
-                "estimates for other hardware, as requested".to_owned()
-            }
-            _ => self.costs.source(),
-        }
     }
 
     /// Plans a request. If its time is up before the plan is complete, this fails with
@@ -438,7 +388,7 @@ impl Opened {
             Some(engine) => engine.explain(&[plan], context),
             None => self.cpu.explain(&[plan], context),
         };
-        choices.into_iter().next().unwrap_or_else(no_choice)
+        choices.into_iter().next().unwrap_or_else(Decision::no_choice)
     }
 
     pub(crate) fn filter_cache(&self) -> FilterCacheUsage {
@@ -588,109 +538,6 @@ impl Opened {
         engines.engine.prepare(&self.home(), &self.context)?;
         Ok(engines)
     }
-
-    /// Returns true if the CPU is to answer a batch although there is a GPU. This is the only place
-    /// that chooses between devices.
-    fn stays(&self, gpu: &Arc<dyn Engine>, plans: &[&Plan], context: &Context) -> bool {
-        if !self.may_choose() {
-            return false;
-        }
-        // A GPU that supports none of the plans would only return them.
-        if refusal(gpu, plans).is_some() {
-            return true;
-        }
-        if self.options.algorithm != Algorithm::Auto {
-            return false;
-        }
-        match self.options.gpu_from {
-            Some(least) => Load::sum(plans.iter().copied()).postings < least,
-            None => {
-                // A search with little time does not wait for measurements.
-                if !context.is_limited() {
-                    self.measure();
-                }
-                let on_gpu = self.time_on_gpu(gpu, plans, context);
-                is_not_slower(self.time_on_cpu(plans, context), on_gpu)
-            }
-        }
-    }
-
-    pub(crate) fn decide(&self, plans: &[&Plan], context: &Context) -> Decision {
-        let repeats = Repeats::of(plans);
-        let plans = &repeats.distinct[..];
-        let engines = self.gpu.engines();
-        let chooses = self.options.algorithm == Algorithm::Auto && engines.is_some();
-        let stays =
-            engines.as_ref().is_some_and(|engines| self.stays(&engines.engine, plans, context));
-        // After the choice, which may have measured the devices.
-        let estimate =
-            |side, engine: &dyn Engine| self.costs.estimate(side, engine, plans, context);
-        let cpu = chooses.then(|| estimate(Side::Cpu, &*self.cpu));
-        let gpu = engines.as_ref().filter(|_| chooses);
-        let gpu = gpu.map(|engines| estimate(Side::Gpu, &*engines.engine));
-        let calibration = (chooses && self.may_choose()).then(|| self.source());
-        let mut choices: Vec<Choice> = match &engines {
-            Some(engines) if !stays => engines.engine.explain(plans, context),
-            _ => self.cpu.explain(plans, context),
-        };
-        let refused = engines.as_ref().and_then(|engines| refusal(&engines.engine, plans));
-        let reason = match (stays, self.options.gpu_from.is_some()) {
-            _ if !self.may_choose() => engines.and_then(|engines| engines.host.clone()),
-            _ if !chooses => None,
-            (true, _) if refused.is_some() => refused.map(|why| format!("the GPU refuses: {why}")),
-            (true, true) => Some("fewer postings than the GPU's threshold".to_owned()),
-            (false, true) => Some("at least as many postings as the GPU's threshold".to_owned()),
-            (true, false) => Some("faster than on the GPU".to_owned()),
-            (false, false) => Some("faster than on the CPU".to_owned()),
-        };
-        if let Some(reason) = reason {
-            choices.iter_mut().for_each(|choice| choice.why = format!("{reason}; {}", choice.why));
-        }
-        let documents = self.snapshot.statistics().documents;
-        let choices = repeats
-            .places()
-            .map(|place| choices.get(place).cloned().unwrap_or_else(no_choice))
-            .collect();
-        Decision { choices, cpu, gpu, calibration, documents, threads: context.threads() }
-    }
-}
-
-/// Looks for a calibration of these devices. If there is one of other conditions, says so.
-fn look_up(
-    options: &SearcherOptions,
-    index: &Path,
-    documents: u64,
-    devices: Vec<String>,
-    ranking: String,
-) -> Result<Option<Known>> {
-    let exact = Conditions::now(options, options.threads, devices, ranking);
-    let usual = exact.clone().with_usual_lists(options);
-    let mut unfit = None;
-    for conditions in [exact, usual] {
-        match calibration::look_up(options, index, documents, &conditions)? {
-            Lookup::Found(known) => return Ok(Some(known)),
-            Lookup::Unfit { file, why } => {
-                unfit = Some(Notice::OtherCalibration { file, why });
-            }
-            Lookup::None => {}
-        }
-    }
-    if let Some(notice) = unfit {
-        (options.listener)(&notice);
-    }
-    Ok(None)
-}
-
-/// Returns the choice to report for an engine that gives none.
-fn no_choice() -> Choice {
-    Choice { device: "CPU".to_owned(), algorithm: "none".to_owned(), why: String::new() }
-}
-
-/// Returns the reason why a GPU supports none of the plans, or `None` if it supports some.
-fn refusal(gpu: &Arc<dyn Engine>, plans: &[&Plan]) -> Option<&'static str> {
-    let mut refused = plans.iter().map(|plan| gpu.can_answer(plan).err());
-    let first = refused.next()??;
-    refused.all(|why| why.is_some()).then_some(first)
 }
 
 /// Returns true if a kernel did not end. The driver would wait for it in every later call.

@@ -160,7 +160,10 @@ fn calibrations_are_kept_in_the_cache() {
     assert!(out.contains("3 queries") && out.contains("saved in"), "{out}");
     assert_eq!(space.list("cache/calibrations").len(), 1);
     let out = space.run("calibrate idx --seconds 5 --output new/here.json").ok();
-    assert!(out.contains("saved in new/here.json") && space.path("new/here.json").exists(), "{out}");
+    assert!(
+        out.contains("saved in new/here.json") && space.path("new/here.json").exists(),
+        "{out}"
+    );
     assert_eq!(space.list("cache/calibrations").len(), 1, "a named file is not in the cache");
     space
         .run("calibrate idx --device auto --calibration x.json")

@@ -419,7 +419,9 @@ impl Config {
             }
         }
         if self.calibration.is_some() && self.device == Device::Cpu {
-            return Err("calibration has no effect with the device cpu; set device to auto or cuda".into());
+            return Err(
+                "calibration has no effect with the device cpu; set device to auto or cuda".into(),
+            );
         }
         if self.restore.is_some() && self.snapshots.url.is_none() {
             return Err("restore needs snapshots.url, where the snapshot is".into());

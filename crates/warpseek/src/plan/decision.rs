@@ -33,3 +33,10 @@ pub struct Decision {
     /// Number of CPU threads.
     pub threads: usize,
 }
+
+impl Decision {
+    /// Returns the choice to report for an engine that gives none.
+    pub(crate) fn no_choice() -> Choice {
+        Choice { device: "CPU".to_owned(), algorithm: "none".to_owned(), why: String::new() }
+    }
+}
