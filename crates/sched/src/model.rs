@@ -515,7 +515,7 @@ mod tests {
             count: false,
             absent: 0,
             needed: [lists.iter().sum(); 3],
-            foresight: Foresight::default(),
+            foresight: Foresight { essential: lists.iter().sum() },
         }
     }
 
