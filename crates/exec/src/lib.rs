@@ -20,6 +20,7 @@ mod engine;
 mod error;
 mod explain;
 mod floor;
+mod foresight;
 mod formula;
 pub mod gather;
 mod known;
@@ -45,6 +46,7 @@ pub use engine::{Answer, Answers, Engine, Work, answer_supported, fail_all, only
 pub use error::{ExecError, Fault};
 pub use explain::{Explanation, FieldExplanation, Rule, ScorePart, TermExplanation, explain};
 pub use floor::{Floor, Floors};
+pub use foresight::Foresight;
 pub use formula::{Factors, Formula, Formulas};
 pub use limit::{Cancel, Limit, Ticker};
 pub use mask::Mask;
