@@ -126,9 +126,9 @@ fn spmm_rows(spmm: &Spmm) -> Vec<Vec<String>> {
 fn spmm_line(spmm: &Spmm) -> String {
     let threads =
         spmm.threads.map_or(String::new(), |n| format!(", {}", counted(n as u64, "thread")));
-    let ratio = spmm.ratio().map_or(String::new(), |ratio| {
+    let ratio = spmm.ratios().map_or(String::new(), |[product, best]| {
         format!(
-            "; warpseek with the best k takes {ratio:.2} times less than the fastest product alone"
+            "; the fastest product takes {product:.2} times as long as warpseek with the best k, and {best:.2} times with its own selection"
         )
     });
     format!(

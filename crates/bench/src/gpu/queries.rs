@@ -69,10 +69,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (mut cells, mut images) = (Vec::new(), Vec::new());
     let (mut all_steps, mut by_class) = (Vec::new(), Vec::new());
     let default = Settings::default();
-    let at_once = match &options.at_once[..] {
-        [] => vec![None],
-        some => some.iter().copied().map(Some).collect(),
-    };
+    let at_once = sizes_at_once(options);
     for &tile_bits in &options.tile_bits {
         for &at_once in &at_once {
             let settings = Settings {
@@ -120,6 +117,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
     }
     let paper: Vec<Table2> = cells.iter().filter_map(Table2::of).collect();
+    let table_3: Vec<Table3> = all_steps.iter().filter_map(Table3::of).collect();
     let mut out = std::io::stdout().lock();
     let hardware = format!("{}; {}", device.info().name, hardware());
     let ranking = planner.ranking_name();
@@ -127,8 +125,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         let report = json!({
             "hardware": hardware, "ranking": ranking, "queries": queries.len(), "images": images,
             "cells": cells, "table_2": paper, "copy_bytes_per_s": copy, "kernels": all_steps,
-            "table_3": all_steps.iter().filter_map(Table3::of).collect::<Vec<_>>(),
-            "classes": by_class,
+            "classes": by_class, "table_3": table_3,
         });
         writeln!(out, "{report:#}")?;
         return Ok(ExitCode::SUCCESS);
@@ -150,6 +147,15 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         classes::print(&by_class, &mut out)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the numbers of documents to process at once, as binary logarithms; `None` is the usual
+/// one.
+fn sizes_at_once(options: &Options) -> Vec<Option<u32>> {
+    match &options.at_once[..] {
+        [] => vec![None],
+        some => some.iter().copied().map(Some).collect(),
+    }
 }
 
 /// Measures a cell; also returns the answers to all queries.

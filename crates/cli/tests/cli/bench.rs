@@ -95,7 +95,7 @@ fn cohorts_have_a_cell_for_each_size_on_a_machine_without_a_gpu() {
         assert!(out.contains(part), "{part}: {out}");
     }
     space.run(&format!("{COHORTS} --cohort 4")).fails(2, &["a cohort of 4", "has 3; add queries"]);
-    space.run(&format!("{COHORTS} --rounds 0")).fails(2, &["at least 1"]);
+    space.run(&format!("{COHORTS} --sample 0")).fails(2, &["a number of at least 1"]);
 }
 
 /// A vendor's library finds exactly our scores and documents, and a wrong one would be noticed.

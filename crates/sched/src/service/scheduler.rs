@@ -130,6 +130,8 @@ pub struct Scheduler {
     jobs: FxHashMap<u64, Queued>,
     cohorts: Cohorts,
     arrivals: ArrivalRate,
+    /// Deadlines and numbers of the waiting requests, for [`Cohorts::ByDeadline`] only.
+    deadlines: BTreeSet<(Nanos, u64)>,
     /// Minimum factor by which a station must be faster than all others for a request to go into
     /// its queue. It rises when stations run out of requests while others have some, and falls
     /// when slower stations take requests that a faster one would have finished earlier.
@@ -156,6 +158,7 @@ impl Scheduler {
             jobs: FxHashMap::default(),
             cohorts,
             arrivals: ArrivalRate::default(),
+            deadlines: BTreeSet::new(),
             suited: SUITED,
             waits: 1.0,
             counts,
@@ -278,6 +281,9 @@ impl Scheduler {
         let (id, costs) = (job.id, &mut self.queues[queue].costs);
         costs.iter_mut().zip(&job.costs).for_each(|(sum, cost)| *sum += cost.unwrap_or(0));
         self.queues[queue].order.insert((due, id));
+        if let Some(deadline) = job.deadline.filter(|_| self.cohorts == Cohorts::ByDeadline) {
+            self.deadlines.insert((deadline, id));
+        }
         self.jobs.insert(id, Queued { job, wait, queue, due });
         true
     }
@@ -291,6 +297,9 @@ impl Scheduler {
         let Queued { job, wait, queue, due } = self.jobs.remove(&id)?;
         let queue = &mut self.queues[queue];
         queue.order.remove(&(due, id));
+        if let Some(deadline) = job.deadline.filter(|_| self.cohorts == Cohorts::ByDeadline) {
+            self.deadlines.remove(&(deadline, id));
+        }
         queue.costs.iter_mut().zip(&job.costs).for_each(|(sum, cost)| *sum -= cost.unwrap_or(0));
         Some((job, wait))
     }
@@ -365,8 +374,8 @@ impl Scheduler {
     }
 
     /// Returns until when a station waits for more requests if its batches are as large as the
-    /// deadlines allow. Each of the next requests could be the one with the least time; the
-    /// batch must be in time for all of them.
+    /// deadlines allow. The batch must be in time for the next requests, and for those whose
+    /// deadlines are first.
     fn gathers_to_deadline(&self, station: usize, now: Nanos) -> Option<Nanos> {
         let state = &self.stations[station];
         let queues = [&self.queues[station], &self.queues[self.stations.len()]];
@@ -394,7 +403,7 @@ impl Scheduler {
             (latest > now && (waiting as f64) < size).then_some(latest)
         };
         let next = queues.iter().flat_map(|queue| queue.order.iter().take(LOOKED_AT));
-        next.map(start).min()?
+        next.chain(self.deadlines.iter().take(LOOKED_AT)).map(start).min()?
     }
 
     fn first(&self, queue: usize) -> Option<(Nanos, u64)> {
