@@ -13,9 +13,11 @@ mod ngram;
 mod planning;
 mod queries;
 mod random;
-mod report;
+pub mod report;
 mod statistics;
 mod writes;
+
+pub use gpu::thesis;
 
 use std::fs;
 use std::path::Path;
