@@ -3,17 +3,15 @@
 
 mod classes;
 mod codecs;
-mod cohorts;
+pub(crate) mod cohorts;
 mod intersect;
 mod kernels;
-mod matrices;
 mod measurement;
 mod memory;
 mod primitives;
 mod pruning;
 mod queries;
 pub mod thesis;
-mod times;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,9 +22,11 @@ use warpseek_console::options::{RankingChoice, Threads, named};
 use warpseek_console::progress::Display;
 use warpseek_console::{Failure, Interrupt};
 use warpseek_cuda::Device;
-use warpseek_exec::{Answer, Context, Engine, Mode, Plan, Planner};
+use warpseek_exec::{Mode, Planner};
 use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_exec_gpu_papers::MAX_COHORT;
+
+use crate::answers::search_all;
 
 /// Measure a GPU on your index
 ///
@@ -118,7 +118,7 @@ pub(super) struct Options {
         value_parser = clap::value_parser!(u8).range(1..=32), help_heading = "Details")]
     group: Vec<u8>,
     /// With --cohorts: write the first cohort of the last size and its lists as sparse matrices to
-    /// this directory (see scripts/cusparse.py)
+    /// this directory (see scripts/spmm.py)
     #[arg(long, value_name = "DIR", requires = "cohorts", help_heading = "Details")]
     matrices: Option<PathBuf>,
     /// Measure queries with less GPU memory instead, in percent of the size of all lists as tiles
@@ -133,7 +133,7 @@ pub(super) struct Options {
     #[arg(long, default_value_t = 1 << 28, value_name = "N", help_heading = "Details")]
     postings: usize,
     /// Modes to measure
-    #[arg(long, value_delimiter = ',', value_name = "MODES", default_value = "or,and",
+    #[arg(long, value_delimiter = ',', value_name = "MODES", default_value = "or,and,and-or",
         value_parser = named::<Mode>(Mode::NAMES), help_heading = "Queries")]
     modes: Vec<Mode>,
     /// Numbers of hits per query
@@ -220,21 +220,20 @@ fn given<'a>(path: Option<&'a Path>, flag: &str) -> Result<&'a Path, Failure> {
 
 /// Copies an index to the device and shows the progress.
 fn load(engine: &GpuEngine, planner: &Planner, options: &Options) -> Result<(), Failure> {
-    let loading = std::slice::from_ref(engine.loading());
-    let display = Display::loading(loading, &Interrupt::default(), options.json);
-    let loaded = engine.load(planner.formulas(), options.threads.get());
-    drop(display);
-    Ok(loaded?)
+    load_with(engine, planner, options.threads.get(), options.json)
 }
 
-/// Answers all plans, or returns the first error; a measurement ends with its first error.
-fn search_all(
-    engine: &dyn Engine,
-    plans: &[Plan],
-    context: &Context,
-) -> Result<Vec<Answer>, Failure> {
-    let plans: Vec<&Plan> = plans.iter().collect();
-    Ok(engine.search(&plans, context).into_iter().collect::<Result<_, _>>()?)
+fn load_with(
+    engine: &GpuEngine,
+    planner: &Planner,
+    threads: usize,
+    quiet: bool,
+) -> Result<(), Failure> {
+    let loading = std::slice::from_ref(engine.loading());
+    let display = Display::loading(loading, &Interrupt::default(), quiet);
+    let loaded = engine.load(planner.formulas(), threads);
+    drop(display);
+    Ok(loaded?)
 }
 
 /// Returns an engine on the same image whose rounds are as large as possible and run one after
@@ -263,7 +262,7 @@ fn kernel_time<T>(
 mod tests {
     use super::*;
     use warpseek::{Document, Index, Ranking};
-    use warpseek_exec::Query;
+    use warpseek_exec::{Context, Plan, Query};
 
     /// Opens the emulated device.
     pub(super) fn device() -> Device {

@@ -1,10 +1,14 @@
 //! The measurements of `warpseek bench`, on the user's own index and machine. Each subject has a
 //! separate file; `report` renders the results as HTML pages.
 
+mod answers;
 mod build;
 mod cluster;
 mod codecs;
+mod cohorts;
 mod deadlines;
+mod ding;
+mod energy;
 mod filters;
 mod gpu;
 mod http;
@@ -15,6 +19,7 @@ mod queries;
 mod random;
 pub mod report;
 mod statistics;
+mod times;
 mod writes;
 
 pub use gpu::thesis;
@@ -38,6 +43,7 @@ Examples:
   warpseek bench queries --index idx --queries log.txt
   warpseek bench queries --index idx --queries log.txt --html queries.html
   warpseek bench codecs --index idx
+  warpseek bench cohorts --index idx --queries log.txt --spmm
   warpseek bench deadlines --index idx --queries log.txt
   warpseek bench filters --index idx --queries log.txt
   warpseek bench planning --index idx --queries log.txt
@@ -61,6 +67,7 @@ enum What {
     Build(build::Options),
     Cluster(cluster::Options),
     Codecs(codecs::Options),
+    Cohorts(cohorts::Options),
     Deadlines(deadlines::Options),
     Filters(filters::Options),
     Gpu(gpu::Options),
@@ -78,6 +85,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
         What::Build(options) => build::run(options),
         What::Cluster(options) => cluster::run(options),
         What::Codecs(options) => codecs::run(options),
+        What::Cohorts(options) => cohorts::run(options),
         What::Deadlines(options) => deadlines::run(options),
         What::Filters(options) => filters::run(options),
         What::Gpu(options) => gpu::run(options),

@@ -60,7 +60,7 @@ Examples:
   warpseek bench load --index idx --queries log.txt --deadlines 5 --html load.html
   warpseek bench load --index idx --queries log.txt --configurations cpu,gpu,better,both --rates 1000,150000
   warpseek bench load --index idx --queries times.tsv --replay
-  warpseek bench load --index idx --queries log.txt --cohorts 16,256 --configurations gpu")]
+  warpseek bench load --index idx --queries log.txt --cohorts deadline,16,256 --configurations gpu")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
@@ -86,10 +86,11 @@ pub(crate) struct Options {
     /// Duration of each measurement, in seconds
     #[arg(long, default_value_t = 2.0, value_name = "S", allow_negative_numbers = true)]
     seconds: f64,
-    /// Sizes of a GPU's batches to measure, besides the usual one: all requests that wait when
-    /// the GPU is free
-    #[arg(long, value_delimiter = ',', value_name = "N")]
-    cohorts: Vec<usize>,
+    /// Sizes of a GPU's batches to measure, besides the usual one (all requests that wait when
+    /// the GPU is free): numbers, or `deadline` for the largest that can be gathered and answered
+    /// in time
+    #[arg(long, value_delimiter = ',', value_name = "SIZES", value_parser = cohorts)]
+    cohorts: Vec<Cohorts>,
     /// Number of requests that arrive together in a burst
     #[arg(long, default_value_t = 1, value_name = "N")]
     bursts: usize,
@@ -231,17 +232,29 @@ fn configurations(options: &Options) -> Result<Vec<String>, Failure> {
     Ok(configurations)
 }
 
+/// Parses a size of batches.
+fn cohorts(text: &str) -> Result<Cohorts, String> {
+    match text.parse() {
+        _ if text == "deadline" => Ok(Cohorts::ByDeadline),
+        Ok(size @ 1..) => Ok(Cohorts::Fixed(size)),
+        _ => Err("it must be a number of at least 1, or `deadline`".to_owned()),
+    }
+}
+
 /// Returns the name and the options of the service of a configuration, with batches of this size
 /// on the GPU, if one is given.
 fn service_options(
     options: &Options,
     configuration: &str,
-    size: Option<usize>,
+    size: Option<Cohorts>,
 ) -> (String, ServiceOptions) {
     let (name, cohorts) = match size {
         None if configuration == "better" => (configuration.to_owned(), Cohorts::OneAtATime),
         None => (configuration.to_owned(), Cohorts::Adaptive),
-        Some(size) => (format!("{configuration}, cohorts of {size}"), Cohorts::Fixed(size)),
+        Some(Cohorts::Fixed(size)) => {
+            (format!("{configuration}, cohorts of {size}"), Cohorts::Fixed(size))
+        }
+        Some(size) => (format!("{configuration}, cohorts by deadline"), size),
     };
     let service_options = ServiceOptions {
         cohorts,

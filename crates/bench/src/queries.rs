@@ -17,7 +17,7 @@ use warpseek::plan::Work;
 use warpseek::research::Tuning;
 use warpseek::{Index, Mode, Request, Searcher, SearcherOptions};
 
-use super::{hardware, index_line, program, read_ids, read_queries};
+use super::{ding, hardware, index_line, program, read_ids, read_queries};
 use crate::report::html::{Page, Target};
 use crate::report::svg::{Bars, Curves, Scale, Series};
 use crate::statistics::{mean, percentile};
@@ -37,6 +37,9 @@ const POINTS: usize = 200;
 /// hits, and is the best of the rounds; the mean and percentiles are over queries. CPU time is
 /// the time of that thread, including the reading of the clock: the best round of each query,
 /// mean over queries. Throughput is the best round on all threads.
+///
+/// With k = 10, table 2 of Ding 2009 follows, with the CPU's times in milliseconds (`--modes
+/// or,and,and-or` for all of its rows).
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -111,6 +114,17 @@ struct Cell {
     sorted_us: Vec<f64>,
 }
 
+/// A row of (Ding 2009, table 2) beside the mean time of a cell.
+#[derive(Serialize)]
+pub(crate) struct Table2 {
+    pub(crate) algorithm: String,
+    pub(crate) mode: String,
+    pub(crate) paper_cpu_ms: f64,
+    pub(crate) paper_gpu_ms: f64,
+    /// Time on one thread.
+    pub(crate) cpu_ms: f64,
+}
+
 /// A cell while it is measured.
 struct Measuring {
     choice: Algorithm,
@@ -181,6 +195,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let cells: Vec<Cell> = cells.into_iter().map(Measuring::finish).collect();
     let rows = rows(&cells, &options.threads);
+    let table_2: Vec<Table2> = cells.iter().filter_map(Table2::of).collect();
     if let Some(target) = target {
         let facts = [
             ("program", program()),
@@ -197,7 +212,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     if options.json {
         let report = json!({
-            "hardware": hardware(), "ranking": ranking, "queries": queries.len(), "rounds": options.rounds, "cells": cells,
+            "hardware": hardware(), "ranking": ranking, "queries": queries.len(), "rounds": options.rounds, "cells": cells, "table_2": table_2,
         });
         writeln!(out, "{report:#}")?;
     } else {
@@ -209,8 +224,42 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             counted(options.rounds as u64, "round"),
         )?;
         table(&rows, &mut out)?;
+        print_table_2(&table_2, &mut out)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+impl Table2 {
+    /// Returns the row of a cell, if the table has one.
+    fn of(cell: &Cell) -> Option<Table2> {
+        let row = ding::table_2(cell.mode.parse().ok()?, cell.k)?;
+        Some(Table2 {
+            algorithm: cell.algorithm.clone(),
+            mode: cell.mode.clone(),
+            paper_cpu_ms: row.cpu_ms,
+            paper_gpu_ms: row.gpu_ms,
+            cpu_ms: cell.mean_us / 1e3,
+        })
+    }
+}
+
+fn print_table_2(rows: &[Table2], out: &mut impl Write) -> std::io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nTable 2 of Ding 2009, the best {} of GOV2 on one core of 2.66 GHz and a GeForce 8800 GTS, next to one core here and this index; mean ms per query (a GPU: bench gpu)",
+        ding::K
+    )?;
+    let head = ["algorithm", "mode", "paper's CPU", "paper's GPU", "CPU here"];
+    let mut cells = vec![head.map(String::from).to_vec()];
+    for row in rows {
+        let paper = [row.paper_cpu_ms, row.paper_gpu_ms].map(|ms| format!("{ms:.2}"));
+        let here = vec![format!("{:.4}", row.cpu_ms)];
+        cells.push([vec![row.algorithm.clone(), row.mode.clone()], paper.to_vec(), here].concat());
+    }
+    table(&cells, out)
 }
 
 impl Measuring {

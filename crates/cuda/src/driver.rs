@@ -50,6 +50,9 @@ macro_rules! functions {
             /// Sizes of a kernel's parameters (CUDA 12.4 or later).
             pub(crate) cuFuncGetParamInfo:
                 Option<unsafe extern "C" fn(Handle, usize, *mut usize, *mut usize) -> Status>,
+            /// The PCI bus id of a device, which NVML knows it by. The emulator has no such bus.
+            pub(crate) cuDeviceGetPCIBusId:
+                Option<unsafe extern "C" fn(*mut c_char, c_int, c_int) -> Status>,
             /// A function that only the emulator has: details about the last error.
             emulatorMessage: Option<unsafe extern "C" fn() -> *const c_char>,
         }
@@ -72,6 +75,7 @@ macro_rules! functions {
                     Ok(Driver {
                         $($name: transmute_copy(&need(stringify!($name))?),)*
                         cuFuncGetParamInfo: symbols("cuFuncGetParamInfo").map(|f| transmute_copy(&f)),
+                        cuDeviceGetPCIBusId: symbols("cuDeviceGetPCIBusId").map(|f| transmute_copy(&f)),
                         emulatorMessage: symbols("emulatorMessage").map(|f| transmute_copy(&f)),
                     })
                 }

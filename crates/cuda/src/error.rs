@@ -187,6 +187,25 @@ pub enum DeviceError {
         /// The operation.
         what: &'static str,
     },
+    /// NVML, which reads the energy counters of devices, is not on this machine.
+    #[error(
+        "no NVML, which comes with the NVIDIA driver: found none of {}; let the container see it (docker run --gpus all, with NVIDIA_DRIVER_CAPABILITIES=compute,utility)",
+        tried.join(", ")
+    )]
+    NoNvml {
+        /// The names tried.
+        tried: Vec<String>,
+    },
+    /// The energy counter of a device cannot be read.
+    #[error(
+        "the energy of the GPU cannot be read: {call} failed: {problem}; a virtual or emulated GPU may have no counter"
+    )]
+    Nvml {
+        /// The function.
+        call: &'static str,
+        /// The library's description.
+        problem: String,
+    },
     /// Any other failure of the driver.
     #[error(
         "{call} failed: {problem}; nvidia-smi and dmesg may say more; `--device cpu` gives the same hits without a GPU"
@@ -225,6 +244,8 @@ impl DeviceError {
             | DeviceError::Compile { .. }
             | DeviceError::Sources { .. }
             | DeviceError::Refused { .. }
+            | DeviceError::NoNvml { .. }
+            | DeviceError::Nvml { .. }
             | DeviceError::TooLarge { .. } => Fault::Setup,
         }
     }
@@ -293,6 +314,8 @@ mod tests {
             ),
             (DeviceError::Sources { path: text(), problem: text() }, Fault::Setup),
             (DeviceError::Refused { problem: text(), cuda: (12, 0) }, Fault::Setup),
+            (DeviceError::NoNvml { tried: Vec::new() }, Fault::Setup),
+            (DeviceError::Nvml { call: "x", problem: text() }, Fault::Setup),
             (DeviceError::TooLarge { needed: 2, available: 1, budget: true }, Fault::Setup),
             (DeviceError::HostMemory { asked, problem: text() }, Fault::Query),
             (DeviceError::OutOfMemory { asked, used, available, budget: false }, Fault::Query),

@@ -34,6 +34,18 @@ pub(crate) fn driver_candidates() -> Vec<String> {
     .to_vec()
 }
 
+/// Returns the names of NVML to try, in the folders of the driver.
+pub(crate) fn nvml_candidates() -> Vec<String> {
+    [
+        "libnvidia-ml.so.1",
+        "libnvidia-ml.so",
+        "/usr/lib/wsl/lib/libnvidia-ml.so.1",
+        "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
+    ]
+    .map(String::from)
+    .to_vec()
+}
+
 /// Returns the names of NVRTC to try. The one of the driver's version comes first, because an
 /// older driver may refuse what a newer compiler produces.
 pub(crate) fn nvrtc_candidates(driver_major: u32) -> Vec<String> {

@@ -46,6 +46,15 @@ pub struct Capacity {
     /// Number of machines for the workload; `None` if no document can be searched in time, or if
     /// there are too many machines.
     pub machines: Option<u64>,
+    /// Queries times documents per second of a machine that answers one cohort per deadline, or
+    /// that has the measured load (Agrawal 2016, figure 8).
+    pub work_per_s: f64,
+    /// Queries times documents per joule; `None` if the power was not measured. The machine is
+    /// taken to use the measured power all the time, also while it waits for the next cohort, so
+    /// this is a lower bound.
+    pub work_per_joule: Option<f64>,
+    /// Power of all machines in kilowatts, by the same assumption.
+    pub kilowatts: Option<f64>,
     /// True if no other measurement needs fewer machines.
     pub best: bool,
 }
@@ -99,6 +108,9 @@ fn by_cohort(
     let documents = tiles * tile;
     let machines = (documents > 0)
         .then(|| crate::cluster::machines(workload, Cohort::clamped(cell.cohort), documents));
+    let (machines, watts) = (machines.flatten(), cell.watts());
+    let deadline = workload.deadline_ms.get() as f64 / 1e3;
+    let work_per_s = cell.cohort as f64 * documents as f64 / deadline;
     let named = cell.tile.map_or(String::new(), |tile| format!(", tiles of {tile}"));
     Capacity {
         measurement: format!("{}, k {}, cohort {}{named}", cell.engine, cell.k, cell.cohort),
@@ -106,7 +118,10 @@ fn by_cohort(
         documents,
         share_in_time: if documents > 0 { share_in_time } else { 0.0 },
         bound,
-        machines: machines.flatten(),
+        machines,
+        work_per_s,
+        work_per_joule: watts.map(|watts| work_per_s / watts),
+        kilowatts: machines.zip(watts).map(|(n, watts)| n as f64 * watts / 1e3),
         best: false,
     }
 }
@@ -224,6 +239,9 @@ fn by_load(
         share_in_time: if documents > 0 { met as f64 / times.len() as f64 } else { 0.0 },
         bound,
         machines: machines.filter(|&n| n <= MAX_MACHINES as f64).map(|n| n as u64),
+        work_per_s: if documents > 0 { row.rate * index.get() as f64 } else { 0.0 },
+        work_per_joule: None,
+        kilowatts: None,
         best: false,
     }
 }
@@ -266,6 +284,8 @@ mod tests {
             cohort: 32,
             tile: Some(500_000),
             qps: 32.0 / 0.010,
+            host_watts: Some(100.0),
+            device_watts: Some(400.0),
         };
         let documents = Documents::new(10_000_000).unwrap();
         Measurements::Cohorts { documents, cells: vec![cell] }
@@ -293,6 +313,10 @@ mod tests {
         assert_eq!((found[0].share_in_time, found[0].bound), (1.0, Bound::Deadline));
         let expected = (1000.0f64 * 1e9 * 0.05 / (32.0 * found[0].documents as f64)).ceil();
         assert_eq!(found[0].machines, Some(expected as u64));
+        // 32 queries on these documents every 50 ms, with 500 W.
+        let work = 32.0 * found[0].documents as f64 / 0.05;
+        assert_eq!((found[0].work_per_s, found[0].work_per_joule), (work, Some(work / 500.0)));
+        assert_eq!(found[0].kilowatts, Some(expected * 0.5));
         // A cohort that takes the whole deadline to form leaves no time.
         let none = capacity(&workload(640, 50, 1_000_000_000), &cohorts(), &inputs(0.0));
         assert_eq!((none[0].documents, none[0].machines), (0, None));
@@ -336,6 +360,7 @@ mod tests {
         assert!(limited(0.97).documents < found.documents);
         let late = limited(0.9);
         assert_eq!((late.documents, late.machines), (0, None));
+        assert_eq!((found.work_per_s, found.work_per_joule), (1e9, None));
     }
 
     proptest! {

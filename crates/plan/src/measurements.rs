@@ -1,5 +1,5 @@
-//! The parts of the output of `warpseek bench load --json` and `warpseek bench gpu --cohorts
-//! --json` that a plan needs.
+//! The parts of the output of `warpseek bench load --json`, and of `warpseek bench cohorts --json`
+//! or `warpseek bench gpu --cohorts --json`, that a plan needs.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,7 +16,8 @@ const MAX_COHORT: u64 = 65_536;
 /// A file of measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measurements {
-    /// The output of `bench gpu --cohorts`: throughput by size of cohort and tile.
+    /// The output of `bench cohorts` or `bench gpu --cohorts`: throughput by size of cohort and
+    /// tile.
     Cohorts {
         /// Number of documents of the index.
         documents: Documents,
@@ -32,7 +33,7 @@ pub enum Measurements {
     },
 }
 
-/// A cell of `bench gpu --cohorts`.
+/// A cell of `bench cohorts` or `bench gpu --cohorts`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct CohortCell {
     /// Number of hits per query.
@@ -45,6 +46,21 @@ pub struct CohortCell {
     pub tile: Option<u64>,
     /// Number of queries per second, from plans to hits.
     pub qps: f64,
+    /// Mean power of the host's processors and memory while the queries were answered, if it could
+    /// be read.
+    #[serde(default)]
+    pub host_watts: Option<f64>,
+    /// Mean power of the GPU, if there is one and it could be read.
+    #[serde(default)]
+    pub device_watts: Option<f64>,
+}
+
+impl CohortCell {
+    /// Returns the power of all parts of the machine whose power could be read.
+    pub fn watts(&self) -> Option<f64> {
+        let known = [self.host_watts, self.device_watts].into_iter().flatten();
+        known.reduce(|host, device| host + device)
+    }
 }
 
 /// A row of `bench load`.
@@ -76,7 +92,7 @@ impl Measurements {
     pub fn parse(json: &str, documents: Option<u64>) -> Result<Self, PlanError> {
         let problem = |message: String| PlanError::Measurements(message);
         let file: Value = serde_json::from_str(json).map_err(|error| {
-            problem(format!("this is not JSON ({error}); give the output of `warpseek bench load --json` or `warpseek bench gpu --cohorts --json`"))
+            problem(format!("this is not JSON ({error}); give the output of `warpseek bench load --json`, `warpseek bench cohorts --json` or `warpseek bench gpu --cohorts --json`"))
         })?;
         let documents = documents.or_else(|| file["documents"].as_u64()).ok_or_else(|| {
             problem(
@@ -99,6 +115,11 @@ impl Measurements {
                     Documents::new(tile).map_err(|message| at("tile", message))?;
                 }
                 positive(cell.qps).map_err(|message| at("qps", message))?;
+                for (key, watts) in
+                    [("host_watts", cell.host_watts), ("device_watts", cell.device_watts)]
+                {
+                    watts.map_or(Ok(()), positive).map_err(|message| at(key, message))?;
+                }
             }
             return Ok(Measurements::Cohorts { documents, cells });
         }
@@ -126,7 +147,7 @@ impl Measurements {
             return Ok(Measurements::Load { documents, rows });
         }
         Err(problem(
-            "the file has neither `rows`, as printed by `warpseek bench load --json`, nor `cells`, as printed by `warpseek bench gpu --cohorts --json`".to_owned(),
+            "the file has neither `rows`, as printed by `warpseek bench load --json`, nor `cells`, as printed by `warpseek bench cohorts --json` and `warpseek bench gpu --cohorts --json`".to_owned(),
         ))
     }
 }
@@ -186,6 +207,8 @@ mod tests {
             wrong(&cell, "cells", "cohort", json!(0)).contains("cohort: 0 is not from 1 to 65536")
         );
         assert!(wrong(&cell, "cells", "qps", json!(-1.0)).contains("qps: -1 is not"));
+        assert!(wrong(&cell, "cells", "host_watts", json!(0)).contains("host_watts: 0 is not"));
+        wrong(&cell, "cells", "device_watts", json!("much"));
         wrong(&cell, "cells", "cohort", json!(65_537));
         wrong(&cell, "cells", "tile", json!(0));
         wrong(&cell, "cells", "engine", json!(null));

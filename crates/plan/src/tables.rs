@@ -41,8 +41,19 @@ impl PlannedWorkload {
 impl Capacity {
     /// Returns a row for each measurement, after the header.
     pub fn cells(all: &[Capacity]) -> Vec<Vec<String>> {
-        let head = ["measurement", "documents", "in time", "bound by", "machines", ""];
+        let head = [
+            "measurement",
+            "documents",
+            "in time",
+            "bound by",
+            "machines",
+            "10^9 q x docs/s",
+            "/J",
+            "kW",
+            "",
+        ];
         let mut rows = vec![head.map(String::from).to_vec()];
+        let known = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
         for capacity in all {
             let bound = match capacity.bound {
                 Bound::Deadline => "deadline",
@@ -55,6 +66,9 @@ impl Capacity {
                 format!("{:.1}%", 100.0 * capacity.share_in_time),
                 bound.to_owned(),
                 capacity.machines.map_or_else(|| "-".to_owned(), count),
+                format!("{:.1}", capacity.work_per_s / 1e9),
+                capacity.work_per_joule.map_or("-".to_owned(), |w| format!("{:.3}", w / 1e9)),
+                known(capacity.kilowatts),
                 if capacity.best { "fewest".to_owned() } else { String::new() },
             ]);
         }

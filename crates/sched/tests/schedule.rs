@@ -288,6 +288,90 @@ fn cohorts_have_the_size_that_was_asked_for() {
     assert!(sizes.filter(|&size| size == 64).count() > 5_000);
 }
 
+/// Returns requests at even intervals from a time on, which cost 4 us each.
+fn even(ids: std::ops::Range<u64>, start: Nanos, per_second: u64, deadline: Nanos) -> Vec<Job> {
+    let first = ids.start;
+    let job = |id: u64| {
+        let arrived = start + (id - first) * 1_000_000_000 / per_second;
+        let costs = vec![Some(4 * MICRO)];
+        Job { id, arrived, deadline: Some(arrived + deadline), costs, group: 0 }
+    };
+    ids.map(job).collect()
+}
+
+/// Returns the number of requests in the batch of each request, in the order of the requests, and
+/// the number of requests that were not answered in time.
+fn batches(jobs: &[Job], records: &[(u64, Record)]) -> (Vec<usize>, usize) {
+    let (records, mut late) = (one_each(jobs, records), 0);
+    let size = |job: &Job| match records[&job.id] {
+        Record::Answered { ended, batch, .. } => {
+            late += usize::from(job.deadline.is_some_and(|deadline| ended > deadline));
+            batch
+        }
+        _ => {
+            late += 1;
+            0
+        }
+    };
+    (jobs.iter().map(size).collect(), late)
+}
+
+/// A cohort has the size C at which T - C / rate is what C requests take, at each rate, also when
+/// the rate changes. It gets the same done in less time than batches that leave at once, and than
+/// smaller ones of a fixed size; larger ones cannot fill up in time.
+#[test]
+fn cohorts_by_deadline_are_as_large_as_the_deadline_allows() {
+    let exact = |_: usize, job: &Job| job.costs[0].unwrap();
+    let mut jobs = even(0..4_000, 0, 2_000, 50 * MILLI);
+    jobs.extend(even(4_000..44_000, 2_000 * MILLI, 20_000, 50 * MILLI));
+    let run = |cohorts: Cohorts| {
+        let mut simulator = Simulator::new(&[GPU], cohorts, exact);
+        let (sizes, late) = batches(&jobs, simulator.run(jobs.iter().cloned()));
+        assert_eq!(late, 0, "{cohorts:?}");
+        (sizes, simulator.utilisation(0))
+    };
+    let (sizes, by_deadline) = run(Cohorts::ByDeadline);
+    // A twentieth of the deadline stays unused, and batches are assumed to take 1.2 times as long.
+    let expected = |rate: f64| largest_cohort(rate, 50 * MILLI * 19 / 20, 72 * MICRO, 4.8e3);
+    for (rate, jobs) in [(2e3, 1_000..3_500), (2e4, 20_000..42_000)] {
+        let of = |size: usize| (size as f64 / expected(rate) - 1.0).abs();
+        let all = &sizes[jobs];
+        let good = all.iter().filter(|&&size| of(size) < 0.05).count();
+        assert!(good == all.len(), "{good} of {} near {}", all.len(), expected(rate));
+    }
+    let (_, adaptive) = run(Cohorts::Adaptive);
+    let (_, small) = run(Cohorts::Fixed(16));
+    let (sizes, large) = run(Cohorts::Fixed(1000));
+    assert!(sizes.iter().all(|&size| size < 1000), "a cohort of 1000 was gathered in time");
+    assert!(by_deadline < 0.2 * adaptive && by_deadline < 0.7 * small, "{by_deadline} {small}");
+    assert!(by_deadline < 1.02 * large, "{by_deadline} {large}");
+}
+
+#[test]
+fn a_cohort_is_in_time_for_all_its_requests_however_their_costs_and_deadlines_differ() {
+    let jobs = arrivals(25, 100_000, 30_000.0, Some(50 * MILLI), 2);
+    let job = |job: Job| {
+        let time = if job.id % 50 == 0 { 5 } else { 50 } * MILLI;
+        Job { deadline: Some(job.arrived + time), costs: job.costs[1..].to_vec(), ..job }
+    };
+    let jobs: Vec<Job> = jobs.into_iter().map(job).collect();
+    let mut simulator = Simulator::new(&[GPU], Cohorts::ByDeadline, noisy(26));
+    let (sizes, late) = batches(&jobs, simulator.run(jobs.iter().cloned()));
+    assert!(late < 100, "{late} of 100,000 were late");
+    let mean = sizes.iter().sum::<usize>() / sizes.len();
+    assert!(mean > 100, "{mean}");
+}
+
+#[test]
+fn without_a_deadline_a_cohort_waits_for_nothing() {
+    let mut jobs = even(0..1_000, 0, 1_000, 50 * MILLI);
+    jobs.iter_mut().for_each(|job| job.deadline = None);
+    let exact = |_: usize, job: &Job| job.costs[0].unwrap();
+    let mut simulator = Simulator::new(&[GPU], Cohorts::ByDeadline, exact);
+    let (sizes, _) = batches(&jobs, simulator.run(jobs.iter().cloned()));
+    assert!(sizes.iter().all(|&size| size == 1));
+}
+
 /// `OneAtATime` answers requests singly, each at the station that answers it earlier.
 #[test]
 fn one_at_a_time_is_one_at_a_time() {

@@ -2,6 +2,7 @@
 //! 2016, figures 6 and 7).
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,9 +18,13 @@ use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings};
 use warpseek_index::Snapshot;
 
-use super::times::Times;
-use super::{Options, given, kernel_time, load, matrices, one_round_at_a_time, search_all};
+use super::{Options, given, kernel_time, load_with, one_round_at_a_time};
+use crate::answers::{check_hits, search_all};
+use crate::cohorts::cell::{CPU, Cell, GPU, Grid, PAPER, Setting};
+use crate::cohorts::matrices;
+use crate::energy::Meter;
 use crate::statistics::median;
+use crate::times::Times;
 use crate::{hardware, read_queries};
 
 /// Number of queries of a cell: 1,000 for small cohorts, as in (Agrawal 2016), and 8,192 for
@@ -28,30 +33,22 @@ const FEW: usize = 1000;
 const MANY: usize = 8192;
 const SMALL_COHORT: usize = 64;
 
-/// Throughput of a GTX Titan relative to 16 cores of a Xeon, by size of cohort (Agrawal 2016,
-/// section 6.2).
-const PAPER: [(usize, f64); 2] = [(1, 1.09), (64, 2.5)];
+/// Time for which the energy of a cell is measured, if it can be read.
+const ENERGY: Duration = Duration::from_secs(1);
 
-#[derive(Serialize)]
-struct Cell {
-    k: usize,
-    /// The engine: cohorts on the GPU, or one of those that they are compared with.
-    engine: String,
-    cohort: usize,
-    /// Number of documents in a tile, if the engine has tiles.
-    tile: Option<u32>,
-    /// Binary logarithm of the number of documents in a microtile, and number of queries in a
-    /// group.
-    micro_bits: Option<u32>,
-    group: Option<usize>,
-    queries: usize,
-    /// Queries per second, from plans to hits.
-    qps: f64,
-    /// Queries per second by the time of kernels only; `None` on the CPU.
-    device_qps: Option<f64>,
-    /// Queries times documents per second (Agrawal 2016, figure 6), by the time of kernels or of
-    /// the CPU.
-    work_per_s: f64,
+/// The layouts of cohorts on the device to measure.
+pub(crate) struct Shapes {
+    /// Binary logarithms of the number of documents in a microtile.
+    pub(crate) micro_bits: Vec<u32>,
+    /// Numbers of queries in a group.
+    pub(crate) groups: Vec<usize>,
+}
+
+impl Default for Shapes {
+    fn default() -> Self {
+        let CohortSettings { micro_bits, group, .. } = CohortSettings::default();
+        Shapes { micro_bits: vec![micro_bits], groups: vec![group] }
+    }
 }
 
 /// Best throughput of the GPU relative to that of the CPU (Agrawal 2016, figure 7).
@@ -61,6 +58,149 @@ struct Ratio {
     cohort: usize,
     ratio: f64,
     paper: f64,
+}
+
+/// A sweep over the sizes of cohorts and tiles on a GPU that holds an index.
+pub(crate) struct Sweep<'a> {
+    pub(crate) grid: &'a Grid,
+    pub(crate) shapes: &'a Shapes,
+    /// Uses all threads and has no deadline.
+    pub(crate) context: &'a Context,
+    pub(crate) meter: &'a Meter,
+    documents: u64,
+    /// The engine that `auto` chooses. The cohort engines share its image.
+    usual: Arc<GpuEngine>,
+}
+
+impl<'a> Sweep<'a> {
+    /// Copies an index to a device.
+    pub(crate) fn open(
+        (snapshot, planner): (&Arc<Snapshot>, &Planner),
+        (device, settings): (&Device, Settings),
+        (grid, shapes): (&'a Grid, &'a Shapes),
+        (context, meter): (&'a Context, &'a Meter),
+        quiet: bool,
+    ) -> Result<Self, Failure> {
+        let usual = Arc::new(GpuEngine::new(snapshot.clone(), device.clone(), settings)?);
+        load_with(&usual, planner, context.threads(), quiet)?;
+        let documents = snapshot.statistics().documents;
+        Ok(Sweep { grid, shapes, context, meter, documents, usual })
+    }
+
+    /// Measures the grid. The first hits of each cell must be the expected ones.
+    pub(crate) fn cells(
+        &self,
+        plans: &[Plan],
+        k: usize,
+        expected: &[Answer],
+    ) -> Result<Vec<Cell>, Failure> {
+        let (grid, shapes, mut cells) = (self.grid, self.shapes, Vec::new());
+        for &cohort in &grid.cohorts {
+            let some = &plans[..plans.len().min(if cohort < SMALL_COHORT { FEW } else { MANY })];
+            let (tile, micro_bits, group) = (None, None, None);
+            let setting = Setting { k, engine: "auto", cohort, tile, micro_bits, group };
+            cells.push(self.cell(setting, &*self.usual, &*self.timed(), some, expected)?);
+            for &tile in &grid.tiles {
+                for &micro_bits in &shapes.micro_bits {
+                    for &group in &shapes.groups {
+                        let settings = CohortSettings { cohort, tile, micro_bits, group };
+                        let engine = CohortEngine::new(self.usual.clone(), settings)?;
+                        let timed = CohortEngine::new(self.timed(), settings)?;
+                        let CohortSettings { tile, micro_bits, group, .. } = engine.settings();
+                        let tile = Some(tile);
+                        let (micro_bits, group) = (Some(micro_bits), Some(group));
+                        let setting = Setting { k, engine: GPU, cohort, tile, micro_bits, group };
+                        cells.push(self.cell(setting, &engine, &timed, some, expected)?);
+                    }
+                }
+            }
+        }
+        Ok(cells)
+    }
+
+    /// Returns the usual engine in the form that times kernels.
+    fn timed(&self) -> Arc<GpuEngine> {
+        Arc::new(one_round_at_a_time(&self.usual))
+    }
+
+    /// Measures a cell and its energy.
+    fn cell(
+        &self,
+        setting: Setting,
+        engine: &dyn Engine,
+        timed: &dyn Engine,
+        plans: &[Plan],
+        expected: &[Answer],
+    ) -> Result<Cell, Failure> {
+        let cohort = setting.cohort;
+        let (_, times) = self.measure(engine, timed, plans, cohort, expected)?;
+        let energy = self
+            .meter
+            .measure(self.grid.energy, true, || self.answer(engine, plans, cohort).map(drop))?;
+        let cell = Cell::new(setting, plans.len(), self.documents, times, energy);
+        eprintln!("{}", json!(cell));
+        Ok(cell)
+    }
+
+    /// Answers plans. Each search has `cohort` queries, unless the engine forms cohorts itself: a
+    /// cohort engine gets all queries at once, so that several cohorts can be in flight.
+    fn answer(
+        &self,
+        engine: &dyn Engine,
+        plans: &[Plan],
+        cohort: usize,
+    ) -> Result<Vec<Answer>, Failure> {
+        let at_once = if engine.name() == "cohort" { plans.len() } else { cohort };
+        let mut answers = Vec::with_capacity(plans.len());
+        for some in plans.chunks(at_once.max(1)) {
+            answers.extend(search_all(engine, some, self.context)?);
+        }
+        Ok(answers)
+    }
+
+    /// Compares hits, then measures medians. `timed` is the same engine in the form that times
+    /// kernels.
+    fn measure(
+        &self,
+        engine: &dyn Engine,
+        timed: &dyn Engine,
+        plans: &[Plan],
+        cohort: usize,
+        expected: &[Answer],
+    ) -> Result<(Vec<Answer>, Times), Failure> {
+        let answers = self.answer(engine, plans, cohort)?;
+        check_hits(expected, &answers, &format!("`{}`", engine.name()))?;
+        let (mut whole, mut kernels) = (Vec::new(), Vec::new());
+        for _ in 0..self.grid.rounds {
+            let start = Instant::now();
+            self.answer(engine, plans, cohort)?;
+            whole.push(start.elapsed());
+        }
+        self.answer(timed, plans, cohort)?;
+        for _ in 0..self.grid.rounds {
+            let time = kernel_time(self.usual.device(), || self.answer(timed, plans, cohort))?;
+            kernels.push(time);
+        }
+        let kernels = Some(median(&mut kernels));
+        Ok((answers, Times { whole: median(&mut whole), kernels }))
+    }
+
+    /// Writes a cohort as matrices. Its plans get the same unit first.
+    fn write_matrices(
+        &self,
+        folder: &Path,
+        snapshot: &Arc<Snapshot>,
+        plans: &[Plan],
+        cohort: usize,
+    ) -> Result<(), Failure> {
+        let plans = matrices::in_one_unit(&plans[..cohort.min(plans.len())])?;
+        let expected = search_all(&CpuEngine::new(snapshot.clone(), None), &plans, self.context)?;
+        let settings = CohortSettings { cohort, ..CohortSettings::default() };
+        let engine = CohortEngine::new(self.usual.clone(), settings)?;
+        let timed = CohortEngine::new(self.timed(), settings)?;
+        let (answers, times) = self.measure(&engine, &timed, &plans, cohort, &expected)?;
+        matrices::write(folder, snapshot, &plans, &answers, times)
+    }
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -75,219 +215,118 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let planner = Planner::new(snapshot.clone(), options.ranking.get(manifest)?)?;
     let tile_bits = options.tile_bits.first().copied().unwrap_or(11);
     let settings = Settings { tile_bits, pruned: !options.exhaustive, ..Settings::default() };
-    let usual = Arc::new(GpuEngine::new(snapshot.clone(), device.clone(), settings)?);
-    load(&usual, &planner, options)?;
-    let mut bench = Bench {
-        options,
-        context: Context::new(threads),
-        docs: snapshot.statistics().documents,
-        expected: Vec::new(),
-        cells: Vec::new(),
-        cpu: CpuEngine::new(snapshot.clone(), Some(Algorithm::Cohort)),
-        usual,
+    let grid = Grid {
+        k: options.k.clone(),
+        cohorts: options.cohort.iter().map(|&n| n.into()).collect(),
+        tiles: options.tile.clone(),
+        rounds: options.rounds,
+        queries: options.cpu,
+        energy: ENERGY,
     };
-    for &k in &options.k {
+    let mut shapes = Shapes::default();
+    if !options.at_once.is_empty() {
+        shapes.micro_bits.clone_from(&options.at_once);
+    }
+    if !options.group.is_empty() {
+        shapes.groups = options.group.iter().map(|&n| n.into()).collect();
+    }
+    let (context, meter) = (Context::new(threads), Meter::open(Some(&device)));
+    let sweep = Sweep::open(
+        (&snapshot, &planner),
+        (&device, settings),
+        (&grid, &shapes),
+        (&context, &meter),
+        options.json,
+    )?;
+    let (mut cells, mut compared) = (Vec::new(), 0);
+    for &k in &grid.k {
         let plan = |(): &mut (), text: &String| {
             let query = Query::for_index(text, manifest)?;
             planner.plan(&query, Mode::Or, k)
         };
         let queries = &queries[..queries.len().min(MANY)];
-        let plans = bench.context.pool().map(queries, || (), plan);
+        let plans = context.pool().map(queries, || (), plan);
         let plans = plans.into_iter().collect::<Result<Vec<Plan>, ExecError>>()?;
-        let some = &plans[..options.cpu.min(plans.len())];
-        let cpu = CpuEngine::new(snapshot.clone(), None);
-        bench.expected = search_all(&cpu, some, &bench.context)?;
-        bench.sweep(&plans, k)?;
+        let some = &plans[..grid.queries.min(plans.len())];
+        let expected = search_all(&CpuEngine::new(snapshot.clone(), None), some, &context)?;
+        compared = expected.len();
+        cells.extend(on_cpu(&snapshot, &grid, k, some, &context)?);
+        cells.extend(sweep.cells(&plans, k, &expected)?);
         if let Some(folder) = &options.matrices {
-            let cohort = options.cohort.last().map_or(1, |&n| usize::from(n)).min(plans.len());
-            let cohort_plans = &plans[..cohort];
-            let settings = CohortSettings { cohort, ..CohortSettings::default() };
-            let engine = CohortEngine::new(bench.usual.clone(), settings)?;
-            let timed = CohortEngine::new(bench.timed(), settings)?;
-            let (answers, times) = bench.measure(&engine, &timed, cohort_plans, cohort)?;
-            matrices::write(folder, &snapshot, cohort_plans, &answers, times)?;
+            let cohort = grid.cohorts.last().copied().unwrap_or(1);
+            sweep.write_matrices(folder, &snapshot, &plans, cohort)?;
         }
     }
-    let ratios = bench.ratios();
-    let hardware = format!("{}; {}", device.info().name, hardware());
+    let ratios = ratios(&cells, &grid.k);
+    let (hardware, unreadable) =
+        (format!("{}; {}", device.info().name, hardware()), meter.unreadable());
+    let documents = snapshot.statistics().documents;
     let mut out = std::io::stdout().lock();
     if options.json {
         let report = json!({
-            "hardware": hardware, "ranking": planner.ranking_name(), "documents": bench.docs,
-            "threads": threads, "rounds": options.rounds, "cells": bench.cells, "ratios": ratios,
+            "hardware": hardware, "ranking": planner.ranking_name(), "documents": documents,
+            "threads": threads, "rounds": options.rounds, "cells": cells, "ratios": ratios,
+            "unreadable": unreadable,
         });
         writeln!(out, "{report:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(
         out,
-        "{hardware}; {}; {} documents; median of {} rounds; the first {} queries of each cell have the CPU's hits",
+        "{hardware}; {}; {} documents; median of {} rounds; the first {compared} queries of each cell have the CPU's hits",
         planner.ranking_name(),
-        count(bench.docs),
+        count(documents),
         options.rounds,
-        bench.expected.len()
     )?;
-    print(&bench.cells, &mut out)?;
+    print(&cells, &mut out)?;
+    unreadable.iter().try_for_each(|why| writeln!(out, "{why}"))?;
     print_ratios(&ratios, threads, &mut out)?;
     Ok(ExitCode::SUCCESS)
 }
 
-struct Bench<'a> {
-    options: &'a Options,
-    /// Uses all threads and has no deadline.
-    context: Context,
-    docs: u64,
-    /// The CPU's answers to the first queries.
-    expected: Vec<Answer>,
-    cells: Vec<Cell>,
-    /// The engine that `auto` chooses. The cohort engines share its image.
-    usual: Arc<GpuEngine>,
-    cpu: CpuEngine,
-}
-
-impl Bench<'_> {
-    fn sweep(&mut self, plans: &[Plan], k: usize) -> Result<(), Failure> {
-        let default = CohortSettings::default();
-        let micro_bits = match &self.options.at_once[..] {
-            [] => vec![default.micro_bits],
-            some => some.to_vec(),
-        };
-        let groups = match &self.options.group[..] {
-            [] => vec![default.group],
-            some => some.iter().map(|&n| usize::from(n)).collect(),
-        };
-        for &cohort in &self.options.cohort {
-            let cohort = usize::from(cohort);
-            let some = &plans[..plans.len().min(if cohort < SMALL_COHORT { FEW } else { MANY })];
-            let none = (None, None, None);
-            let (_, times) = self.measure(&*self.usual, &*self.timed(), some, cohort)?;
-            self.cell(k, "auto", cohort, none, some.len(), times);
-            if PAPER.iter().any(|&(size, _)| size == cohort) {
-                let few = &some[..some.len().min(self.options.cpu)];
-                let times = self.on_cpu(few, cohort)?;
-                self.cell(k, "CPU", cohort, none, few.len(), times);
-            }
-            for &tile in &self.options.tile {
-                for &micro_bits in &micro_bits {
-                    for &group in &groups {
-                        let settings = CohortSettings { cohort, tile, micro_bits, group };
-                        let engine = CohortEngine::new(self.usual.clone(), settings)?;
-                        let timed = CohortEngine::new(self.timed(), settings)?;
-                        let (_, times) = self.measure(&engine, &timed, some, cohort)?;
-                        let CohortSettings { tile, micro_bits, group, .. } = engine.settings();
-                        let shape = (Some(tile), Some(micro_bits), Some(group));
-                        self.cell(k, "cohort", cohort, shape, some.len(), times);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the usual engine in the form that times kernels.
-    fn timed(&self) -> Arc<GpuEngine> {
-        Arc::new(one_round_at_a_time(&self.usual))
-    }
-
-    /// Compares hits, then measures medians. `timed` is the same engine in the form that times
-    /// kernels. Each search has `cohort` queries, unless the engine forms cohorts itself.
-    fn measure(
-        &self,
-        engine: &dyn Engine,
-        timed: &dyn Engine,
-        plans: &[Plan],
-        cohort: usize,
-    ) -> Result<(Vec<Answer>, Times), Failure> {
-        // A cohort engine gets all queries at once, so that several cohorts can be in flight.
-        let at_once = if engine.name() == "cohort" { plans.len() } else { cohort };
-        let ask = |engine: &dyn Engine| -> Result<Vec<Answer>, Failure> {
-            let mut answers = Vec::with_capacity(plans.len());
-            for some in plans.chunks(at_once.max(1)) {
-                answers.extend(search_all(engine, some, &self.context)?);
-            }
-            Ok(answers)
-        };
-        let answers = ask(engine)?;
-        for (i, (expected, answer)) in self.expected.iter().zip(&answers).enumerate() {
-            if expected.hits != answer.hits {
-                let name = engine.name();
-                return Err(Failure::broken(format!(
-                    "query {}: the hits of `{name}` differ from the CPU's",
-                    i + 1
-                )));
-            }
-        }
-        let (mut whole, mut kernels) = (Vec::new(), Vec::new());
-        for _ in 0..self.options.rounds {
-            let start = Instant::now();
-            ask(engine)?;
-            whole.push(start.elapsed());
-        }
-        ask(timed)?;
-        for _ in 0..self.options.rounds {
-            kernels.push(kernel_time(self.usual.device(), || ask(timed))?);
-        }
-        let kernels = Some(median(&mut kernels));
-        Ok((answers, Times { whole: median(&mut whole), kernels }))
-    }
-
-    /// Measures only once, because the CPU is slow.
-    fn on_cpu(&self, plans: &[Plan], cohort: usize) -> Result<Times, Failure> {
+/// Measures the CPU's cohorts of the sizes that the paper has figures for, only once, because the
+/// CPU is slow. `bench cohorts` measures all sizes.
+fn on_cpu(
+    snapshot: &Arc<Snapshot>,
+    grid: &Grid,
+    k: usize,
+    plans: &[Plan],
+    context: &Context,
+) -> Result<Vec<Cell>, Failure> {
+    let engine = CpuEngine::new(snapshot.clone(), Some(Algorithm::Cohort));
+    let mut cells = Vec::new();
+    for &cohort in grid.cohorts.iter().filter(|&&size| PAPER.iter().any(|&(n, _)| n == size)) {
         let start = Instant::now();
         for some in plans.chunks(cohort) {
-            search_all(&self.cpu, some, &self.context)?;
+            search_all(&engine, some, context)?;
         }
-        Ok(Times { whole: start.elapsed(), kernels: None })
+        let times = Times { whole: start.elapsed(), kernels: None };
+        let (tile, micro_bits, group) = (None, None, None);
+        let setting = Setting { k, engine: CPU, cohort, tile, micro_bits, group };
+        let documents = snapshot.statistics().documents;
+        cells.push(Cell::new(setting, plans.len(), documents, times, None));
+        eprintln!("{}", json!(cells.last()));
     }
+    Ok(cells)
+}
 
-    fn cell(
-        &mut self,
-        k: usize,
-        engine: &str,
-        cohort: usize,
-        (tile, micro_bits, group): (Option<u32>, Option<u32>, Option<usize>),
-        queries: usize,
-        times: Times,
-    ) {
-        let per_second = |time: Duration| queries as f64 / time.as_secs_f64().max(1e-9);
-        let (qps, device_qps) = (per_second(times.whole), times.kernels.map(per_second));
-        let work_per_s = device_qps.unwrap_or(qps) * self.docs as f64;
-        let engine = engine.to_owned();
-        let cell = Cell {
-            k,
-            engine,
-            cohort,
-            tile,
-            micro_bits,
-            group,
-            queries,
-            qps,
-            device_qps,
-            work_per_s,
-        };
-        eprintln!("{}", json!(cell));
-        self.cells.push(cell);
-    }
-
-    fn ratios(&self) -> Vec<Ratio> {
-        let mut ratios = Vec::new();
-        for &k in &self.options.k {
-            for (cohort, paper) in PAPER {
-                let best = |engine: &str| {
-                    let rates = self
-                        .cells
-                        .iter()
-                        .filter(|c| c.k == k && c.cohort == cohort && c.engine == engine);
-                    rates.map(|cell| cell.qps).fold(0.0, f64::max)
-                };
-                let (gpu, cpu) = (best("cohort"), best("CPU"));
-                if cpu > 0.0 {
-                    ratios.push(Ratio { k, cohort, ratio: gpu / cpu, paper });
-                }
+fn ratios(cells: &[Cell], k: &[usize]) -> Vec<Ratio> {
+    let mut ratios = Vec::new();
+    for &k in k {
+        for (cohort, paper) in PAPER {
+            let best = |engine: &str| {
+                let own = cells.iter().filter(|Cell { setting, .. }| {
+                    (setting.k, setting.cohort, setting.engine) == (k, cohort, engine)
+                });
+                own.map(|cell| cell.qps).fold(0.0, f64::max)
+            };
+            let (gpu, cpu) = (best(GPU), best(CPU));
+            if cpu > 0.0 {
+                ratios.push(Ratio { k, cohort, ratio: gpu / cpu, paper });
             }
         }
-        ratios
     }
+    ratios
 }
 
 fn print(cells: &[Cell], out: &mut impl Write) -> std::io::Result<()> {
@@ -302,21 +341,29 @@ fn print(cells: &[Cell], out: &mut impl Write) -> std::io::Result<()> {
         "q/s",
         "kernels q/s",
         "10^12 queries x documents/s",
+        "host W",
+        "GPU W",
+        "10^9 queries x documents/J",
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let figure = |value: Option<f64>| or_none(value.map(|value| format!("{value:.1}")));
     for cell in cells {
+        let Setting { k, engine, cohort, tile, micro_bits, group } = &cell.setting;
         rows.push(vec![
-            cell.k.to_string(),
-            cell.engine.clone(),
-            cell.cohort.to_string(),
-            or_none(cell.tile.map(|docs| count(u64::from(docs)))),
-            or_none(cell.micro_bits.map(|bits| count(1 << bits))),
-            or_none(cell.group.map(|n| n.to_string())),
+            k.to_string(),
+            (*engine).to_owned(),
+            cohort.to_string(),
+            or_none(tile.map(|docs| count(u64::from(docs)))),
+            or_none(micro_bits.map(|bits| count(1 << bits))),
+            or_none(group.map(|n| n.to_string())),
             cell.queries.to_string(),
             count(cell.qps as u64),
             or_none(cell.device_qps.map(|qps| count(qps as u64))),
             format!("{:.3}", cell.work_per_s / 1e12),
+            figure(cell.host_watts),
+            figure(cell.device_watts),
+            figure(cell.work_per_joule.map(|work| work / 1e9)),
         ]);
     }
     table(&rows, out)

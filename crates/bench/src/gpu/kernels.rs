@@ -19,8 +19,16 @@ use super::measurement::{Bench, Setting, check, postings_of};
 use super::{one_round_at_a_time, search_all};
 use crate::statistics::median;
 
-/// Parts of a query's time in OR (Ding 2009, table 3).
-const TABLE_3: &str = "initialization 9%, decompression 30%, scoring 48%, the best k 13%";
+/// Shares of the GPU's time in OR (Ding 2009, table 3): initialization, decompression, scoring,
+/// the best k.
+const TABLE_3: [f64; 4] = [0.09, 0.30, 0.48, 0.13];
+
+/// Names of the steps before scores are computed, and of the one after.
+const INITIAL: [&str; 3] = ["copy in", "copy", "fill"];
+const COPY_OUT: &str = "copy out";
+
+/// Name of the kernel that selects the best k of the hits of all items.
+const MERGE: &str = "merge";
 
 /// Name of the row for the time of a run outside of all steps: planning, preparing rounds,
 /// submitting them to the device, waiting, and reading hits.
@@ -70,6 +78,41 @@ struct Row {
     bytes_per_s: Option<f64>,
     /// `bytes_per_s` as a fraction of the rate at which copies on the device read and write.
     of_copy: Option<f64>,
+}
+
+/// Shares of the device's time in OR, beside (Ding 2009, table 3). Lists are not compressed, and
+/// the kernels that compute scores also keep the best k of each item, so that these steps have one
+/// share.
+#[derive(Serialize, Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Table3 {
+    /// Copies to the device and fills.
+    pub(crate) initialization: f64,
+    /// Scores, and the best k of each item.
+    pub(crate) scoring: f64,
+    /// The best k of all items, and copies of hits to the host.
+    pub(crate) best_k: f64,
+    /// The paper's shares: initialization, decompression, scoring, the best k.
+    pub(crate) paper: [f64; 4],
+}
+
+impl Table3 {
+    /// Returns the shares of a cell, if it has the best k apart: an OR of several queries at a
+    /// time. A single query merges its hits in the kernel that computes its scores.
+    pub(super) fn of(cell: &Cell) -> Option<Table3> {
+        let is_or = cell.setting.mode == Mode::Or && cell.way == Way::Batch;
+        is_or.then(|| Table3::of_steps(&cell.steps))
+    }
+
+    fn of_steps(steps: &[Row]) -> Table3 {
+        let sum = |is_part: &dyn Fn(&str) -> bool| -> f64 {
+            steps.iter().filter(|step| is_part(&step.name)).map(|step| step.us).sum()
+        };
+        let all = sum(&|name| name != HOST).max(1e-9);
+        let best_k = sum(&|name| name == MERGE || name == COPY_OUT) / all;
+        let initialization = sum(&|name| INITIAL.contains(&name)) / all;
+        let scoring = 1.0 - best_k - initialization;
+        Table3 { initialization, scoring, best_k, paper: TABLE_3 }
+    }
 }
 
 impl Way {
@@ -266,12 +309,29 @@ pub(super) fn print(cells: &[Cell], copy: f64, out: &mut impl Write) -> std::io:
         ]);
         table(&rows, out)?;
     }
-    if cells.iter().any(|cell| cell.setting.mode == Mode::Or) {
+    for cell in cells {
+        let Some(table_3) = Table3::of(cell) else { continue };
         writeln!(
             out,
-            "\nTable 3 of Ding 2009, OR on its GPU: {TABLE_3}. Here lists are not compressed, and one kernel computes scores and the best k of an item; merge, or the last block of a single query, selects the best k of all items. \
-             For AND see --intersect."
+            "\nTable 3 of Ding 2009, shares of the GPU's time in OR, k = {}. Here lists are not compressed, and one kernel computes scores and the best k of an item. For AND see --intersect.",
+            cell.setting.k
         )?;
+        let percent = |share: f64| format!("{:.1}%", 100.0 * share);
+        let [start, decompression, scoring, best_k] = TABLE_3.map(percent);
+        let head = ["", "initialization", "decompression", "scoring", "the best k"];
+        let here = [table_3.initialization, table_3.scoring, table_3.best_k].map(percent);
+        let rows = [
+            head.map(String::from).to_vec(),
+            vec!["paper".to_owned(), start, decompression, scoring, best_k],
+            vec![
+                "here".to_owned(),
+                here[0].clone(),
+                "none".to_owned(),
+                here[1].clone(),
+                here[2].clone(),
+            ],
+        ];
+        table(&rows, out)?;
     }
     Ok(())
 }
@@ -282,6 +342,22 @@ mod tests {
 
     fn step(name: &str, bytes: u64, us: u64) -> Step {
         Step { name: name.into(), bytes, time: Duration::from_micros(us) }
+    }
+
+    #[test]
+    fn the_shares_of_table_3_are_those_of_the_device() {
+        let row = |name: &str, us: f64| Row { name: name.to_owned(), us, ..Row::default() };
+        let steps = [
+            row("copy in", 6.0),
+            row("fill", 4.0),
+            row("or_tiles", 60.0),
+            row(MERGE, 20.0),
+            row("copy out", 10.0),
+            row(HOST, 500.0),
+        ];
+        let found = Table3::of_steps(&steps);
+        assert_eq!((found.initialization, found.best_k), (0.1, 0.3));
+        assert!((found.scoring - 0.6).abs() < 1e-12);
     }
 
     /// Checks the sums within runs, the medians over runs, and that shares add up to 1.

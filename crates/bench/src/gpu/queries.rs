@@ -18,15 +18,10 @@ use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_exec_gpu_papers::CountedEngine;
 use warpseek_index::Snapshot;
 
+use super::kernels::Table3;
 use super::measurement::{Alone, BatchRates, Bench, Setting, check, mode_name, per_second};
 use super::{Options, classes, given, kernels, load, search_all};
-use crate::{hardware, read_queries};
-
-/// Number of hits per query in (Ding 2009, table 2).
-const TABLE_2_K: usize = 10;
-/// Rows of (Ding 2009, table 2): for each mode, the milliseconds on one core and on the GPU.
-const TABLE_2: [(Mode, f64, f64); 3] =
-    [(Mode::And, 8.71, 7.66), (Mode::Or, 212.72, 29.31), (Mode::AndOr, 23.85, 9.98)];
+use crate::{ding, hardware, read_queries};
 
 /// The copy of an index to the device.
 #[derive(Serialize)]
@@ -132,6 +127,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         let report = json!({
             "hardware": hardware, "ranking": ranking, "queries": queries.len(), "images": images,
             "cells": cells, "table_2": paper, "copy_bytes_per_s": copy, "kernels": all_steps,
+            "table_3": all_steps.iter().filter_map(Table3::of).collect::<Vec<_>>(),
             "classes": by_class,
         });
         writeln!(out, "{report:#}")?;
@@ -237,12 +233,11 @@ struct Table2 {
 impl Table2 {
     /// Returns the row of a cell, if the table has one.
     fn of(cell: &Cell) -> Option<Table2> {
-        let of_mode = |row: &&(Mode, f64, f64)| row.0 == cell.setting.mode;
-        let &(mode, paper_cpu_ms, paper_gpu_ms) = TABLE_2.iter().find(of_mode)?;
-        (cell.setting.k == TABLE_2_K).then(|| Table2 {
-            mode,
-            paper_cpu_ms,
-            paper_gpu_ms,
+        let row = ding::table_2(cell.setting.mode, cell.setting.k)?;
+        Some(Table2 {
+            mode: row.mode,
+            paper_cpu_ms: row.cpu_ms,
+            paper_gpu_ms: row.gpu_ms,
             cpu_ms: (cell.cpu_core_qps > 0.0).then(|| 1e3 / cell.cpu_core_qps),
             gpu_ms: cell.alone.mean_us / 1e3,
             gpu_batch_ms: 1e3 / cell.batch.qps.max(1e-9),
@@ -253,7 +248,8 @@ impl Table2 {
 fn print_paper(rows: &[Table2], out: &mut impl Write) -> std::io::Result<()> {
     writeln!(
         out,
-        "\nTable 2 of Ding 2009, the best {TABLE_2_K} of GOV2 on one core of 2.66 GHz and a GeForce 8800 GTS, next to this machine and this index; mean ms per query"
+        "\nTable 2 of Ding 2009, the best {} of GOV2 on one core of 2.66 GHz and a GeForce 8800 GTS, next to this machine and this index; mean ms per query",
+        ding::K
     )?;
     let head =
         ["mode", "CPU", "GPU", "CPU here, 1 core", "GPU here, one at a time", "GPU here, batch"];

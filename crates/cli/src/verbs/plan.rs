@@ -23,7 +23,9 @@ use crate::outputs;
 /// with the source of each value.
 ///
 /// With --measurements, a simulation finds, for each workload, the number of documents per node
-/// with which 95% of queries meet the deadline, and the machines that this requires.
+/// with which 95% of queries meet the deadline, and the machines that this requires. If the
+/// measurements have the power of the hardware, it also shows the work per joule and the power of
+/// all machines.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -43,7 +45,8 @@ pub(crate) struct Options {
     /// Print the default inputs as TOML and exit
     #[arg(long, exclusive = true)]
     print_config: bool,
-    /// Output of `bench load --json` or `bench gpu --cohorts --json`, to compute documents per node
+    /// Output of `bench load`, `bench cohorts` or `bench gpu --cohorts` with --json, to compute
+    /// documents per node
     #[arg(long, value_name = "FILE", help_heading = "Simulation")]
     measurements: Option<PathBuf>,
     /// Documents of the measured index, if the file of --measurements does not have them

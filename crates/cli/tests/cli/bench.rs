@@ -1,5 +1,7 @@
-//! `bench queries`, `bench codecs` and `bench load`. The tests check that measurements are
+//! `bench queries`, `bench cohorts`, `bench codecs` and `bench load`. The tests check that measurements are
 //! present, not their values.
+
+use warpseek_testkit::skips::skipped;
 
 use crate::support::Space;
 
@@ -64,6 +66,72 @@ fn filters_have_a_cell_for_each_share_beside_one_without() {
     assert!(cells[0]["chosen"]["filtered"].is_number(), "{}", cells[0]);
     assert!(space.run(run).ok().contains("no filter"));
     space.run(&format!("{run} --shares 101")).code(2).says("but one is 101");
+}
+
+const COHORTS: &str =
+    "bench cohorts --index idx --queries log.tsv --rounds 1 --energy-seconds 0 -k 3 -q";
+
+#[test]
+fn cohorts_have_a_cell_for_each_size_on_a_machine_without_a_gpu() {
+    let space = space();
+    let options = "--cohort 1,3 --tile 64,100000";
+    let report = space.run(&format!("{COHORTS} {options} --json --html page.html")).json();
+    let cells = report["cells"].as_array().unwrap();
+    let of = |cell: &serde_json::Value| {
+        ["cohort", "tile", "queries"].map(|key| cell[key].as_u64().unwrap())
+    };
+    let expected = [[1, 64, 3], [1, 100_000, 3], [3, 64, 3], [3, 100_000, 3]];
+    assert_eq!(cells.iter().map(of).collect::<Vec<_>>(), expected);
+    for cell in cells {
+        let rate = cell["qps"].as_f64().unwrap() * 400.0;
+        assert!((cell["work_per_s"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9, "{cell}");
+    }
+    assert_eq!((&report["best"][0]["of_first_cpu"], &report["compared"]), (&1.0.into(), &3.into()));
+    let page = space.read("page.html");
+    // Figures 6 and 7, and a row for each cohort, best cohort and cell.
+    check_page(&page, 2, 2 + 2 + 4);
+    let out = space.run(&format!("{COHORTS} {options}")).ok();
+    for part in ["Figure 6a", "tile 100,000", "Figure 7", "of the CPU's first"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    space.run(&format!("{COHORTS} --cohort 4")).fails(2, &["a cohort of 4", "has 3; add queries"]);
+    space.run(&format!("{COHORTS} --rounds 0")).fails(2, &["at least 1"]);
+}
+
+/// A vendor's library finds exactly our scores and documents, and a wrong one would be noticed.
+#[test]
+fn a_vendors_product_has_the_hits_of_a_cohort() {
+    let space = space();
+    let spmm = format!("{COHORTS} --cohort 1 --tile 1000 --spmm --spmm-tile 150");
+    let missing = ["no-such-python", "pip install numpy scipy", "--python"];
+    space.run(&format!("{spmm} --python no-such-python")).fails(2, &missing);
+    let has = |packages: &str| {
+        let mut python = std::process::Command::new("python3");
+        python
+            .args(["-c", &format!("import {packages}")])
+            .output()
+            .is_ok_and(|o| o.status.success())
+    };
+    if !has("numpy, scipy") {
+        return skipped("a vendor's product of matrices", "pip install numpy scipy");
+    }
+    let report = space.run(&format!("{spmm} --spmm-backend scipy --matrices m --json")).json();
+    let spmm = &report["spmm"];
+    assert!(spmm["peer"].as_str().unwrap().starts_with("SciPy "), "{spmm}");
+    assert_eq!((&spmm["queries"], &spmm["tile"]), (&3.into(), &150.into()));
+    for way in spmm["ways"].as_array().unwrap() {
+        assert_eq!(way["equal"], 3, "{way}");
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/spmm.py");
+    let mut scores = std::fs::read(space.path("m/scores.npy")).unwrap();
+    *scores.last_mut().unwrap() += 1;
+    std::fs::write(space.path("m/scores.npy"), scores).unwrap();
+    let mut python = std::process::Command::new("python3");
+    python.args([script, "--backend", "scipy", "--rounds", "1"]).arg(space.path("m"));
+    let done = python.output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("1 of 3 queries have other results"), "{said}");
 }
 
 #[test]
@@ -174,6 +242,7 @@ fn load_refuses_what_cannot_be_measured() {
         ("--seconds 0", 2, "--seconds must be"),
         ("--rates -5", 2, "--deadlines and --rates must be"),
         ("--bursts 0", 2, "--bursts must be at least 1"),
+        ("--cohorts 0", 2, "at least 1, or `deadline`"),
         ("--deadlines 0", 2, "--deadlines and --rates must be"),
         ("--configurations gpu", 2, "there is no GPU to measure"),
         ("--configurations tpu", 2, "invalid value"),

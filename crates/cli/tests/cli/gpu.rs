@@ -249,6 +249,27 @@ fn cohorts_are_measured_and_written() {
     assert_eq!(read("docs_columns.npy").len() % 64, postings * 4 % 64);
 }
 
+/// The same sweep on the CPU and the GPU. The emulator has no energy counter, and the report says
+/// so instead of leaving it out.
+#[test]
+fn cohorts_are_measured_on_cpu_and_gpu() {
+    let machine = Machine::new();
+    let bench = "bench cohorts --cuda --index idx --queries q.tsv --rounds 1 --cohort 1,8";
+    let report = machine.run(&format!("{bench} --tile 64,100000 -k 3 --json"), "").json();
+    let cells = report["cells"].as_array().unwrap();
+    let of = |engine: &str| cells.iter().filter(|cell| cell["engine"] == engine).count();
+    assert_eq!((of("cohort"), of("auto"), of("CPU")), (4, 2, 4), "{report:#}");
+    let best = report["best"].as_array().unwrap();
+    assert_eq!(best.len(), 4);
+    assert!(best[2]["of_cpu"].as_f64().is_some_and(|ratio| ratio > 0.0), "{}", best[2]);
+    assert_eq!(best[2]["paper_of_cpu"], 1.09);
+    let unreadable = report["unreadable"].to_string();
+    assert!(unreadable.contains("GPU: not readable: "), "{unreadable}");
+    assert!(unreadable.contains("cuDeviceGetPCIBusId"), "{unreadable}");
+    let out = machine.run(&format!("{bench} --tile 64 -k 3 --energy-seconds 0 -q"), "").ok();
+    assert!(out.contains("Figure 6b") && out.contains("GPU: not readable"), "{out}");
+}
+
 /// Checks the steps of rounds and their bytes, classes of queries, and table 2. Measured values
 /// are checked only if they must add up.
 #[test]

@@ -90,6 +90,32 @@ fn capacity_follows_from_measurements() {
     space.run("plan --seed 1").fails(2, &["--measurements"]);
 }
 
+/// Checks that `plan` reads the unchanged output of `bench cohorts`, and its power if there is any.
+#[test]
+fn capacity_follows_from_cohorts_and_their_power() {
+    let space = Space::with_index(
+        "{\"id\":\"a\",\"text\":\"apple pie\"}\n{\"id\":\"b\",\"text\":\"apple\"}\n",
+    );
+    space.write("log.txt", "apple\npie\n");
+    let cohorts = "bench cohorts --index idx --queries log.txt --cohort 1,2 --tile 100000 --rounds 1 -j 1 --energy-seconds 0 --json";
+    let mut measured = space.run(cohorts).json();
+    space.write("cohorts.json", measured.to_string());
+    let found = |space: &Space| {
+        let report = space.run("plan --measurements cohorts.json --json").json();
+        report["workloads"][1]["capacity"].as_array().unwrap().clone()
+    };
+    let without = found(&space);
+    assert_eq!(without.len(), 2);
+    assert!(without[0]["work_per_joule"].is_null(), "{}", without[0]);
+    assert!(without[0]["measurement"].as_str().unwrap().starts_with("CPU, k 32, cohort 1, tiles"));
+    measured["cells"][0]["host_watts"] = json!(200.0);
+    space.write("cohorts.json", measured.to_string());
+    let with = found(&space);
+    let work = |key: &str| with[0][key].as_f64().unwrap();
+    assert!((work("work_per_joule") - work("work_per_s") / 200.0).abs() < 1e-9, "{}", with[0]);
+    assert!(space.run("plan --measurements cohorts.json").ok().contains("q x docs/s"));
+}
+
 /// Checks that `plan` reads the unchanged output of `bench load`.
 #[test]
 fn capacity_follows_from_a_service_under_load() {

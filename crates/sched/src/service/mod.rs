@@ -7,6 +7,7 @@
 //! One more thread watches deadlines (`clock.rs`), so that every request is answered in time even
 //! if all servers are busy or hang.
 
+mod arrival_rate;
 mod clock;
 mod inbox;
 mod job;

@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
+use super::arrival_rate::ArrivalRate;
 use super::job::{Job, Nanos};
 use super::outlook::{Outlook, Refused};
 use super::station::{HARDLY_HELPS, Station, StationState};
@@ -55,6 +56,11 @@ pub enum Cohorts {
     Adaptive,
     /// A batch starts when this many requests wait, or when the first of them can wait no longer.
     Fixed(usize),
+    /// A batch gathers as many requests as their deadlines allow at the current rate of arrivals
+    /// (Agrawal 2016, section 5.1): it starts when the time T' = T - C / rate that is left after C
+    /// arrivals is what C requests take, or earlier if C wait. Requests without a deadline wait
+    /// for nothing. Large batches get the most done, and answers come late, but in time.
+    ByDeadline,
     /// The whole service answers one request at a time, at the station that is expected to finish
     /// it first, without batches. This mode exists for comparison: Ding 2009 describes it as using
     /// the better of both devices.
@@ -68,6 +74,10 @@ pub fn largest_cohort(per_second: f64, deadline: Nanos, fixed: Nanos, each: f64)
     let time = deadline.saturating_sub(fixed) as f64;
     (time / (each + 1e9 / per_second.max(1e-9))).max(0.0)
 }
+
+/// Reciprocal of the part of a deadline that remains unused when a batch gathers until its
+/// deadline, for the time until a server has noticed and the answers are with their callers.
+const UNUSED_PART: u64 = 20;
 
 /// A batch of requests for a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,6 +129,7 @@ pub struct Scheduler {
     queues: Vec<Queue>,
     jobs: FxHashMap<u64, Queued>,
     cohorts: Cohorts,
+    arrivals: ArrivalRate,
     /// Minimum factor by which a station must be faster than all others for a request to go into
     /// its queue. It rises when stations run out of requests while others have some, and falls
     /// when slower stations take requests that a faster one would have finished earlier.
@@ -144,6 +155,7 @@ impl Scheduler {
             queues: (0..=stations.len()).map(|_| queue()).collect(),
             jobs: FxHashMap::default(),
             cohorts,
+            arrivals: ArrivalRate::default(),
             suited: SUITED,
             waits: 1.0,
             counts,
@@ -236,6 +248,7 @@ impl Scheduler {
     /// Adds a request that an [`Outlook`] has admitted, with the wait that it expected.
     pub fn enter(&mut self, job: Job, wait: Nanos) {
         self.counts.admitted += 1;
+        self.arrivals.arrive(job.arrived);
         self.put(job, wait);
     }
 
@@ -324,8 +337,11 @@ impl Scheduler {
 
     /// Returns until when a station waits for more requests, if it does.
     fn gathers_until(&self, station: usize, now: Nanos) -> Option<Nanos> {
-        let (Cohorts::Fixed(size), state) = (self.cohorts, &self.stations[station]) else {
-            return None;
+        let state = &self.stations[station];
+        let size = match self.cohorts {
+            Cohorts::Fixed(size) => size,
+            Cohorts::ByDeadline => return self.gathers_to_deadline(station, now),
+            Cohorts::Adaptive | Cohorts::OneAtATime => return None,
         };
         let size = size.min(state.station.batch);
         let queues = [&self.queues[station].order, &self.queues[self.stations.len()].order];
@@ -346,6 +362,39 @@ impl Scheduler {
             .map(latest)
             .min()
             .filter(|&latest| latest > now)
+    }
+
+    /// Returns until when a station waits for more requests if its batches are as large as the
+    /// deadlines allow. Each of the next requests could be the one with the least time; the
+    /// batch must be in time for all of them.
+    fn gathers_to_deadline(&self, station: usize, now: Nanos) -> Option<Nanos> {
+        let state = &self.stations[station];
+        let queues = [&self.queues[station], &self.queues[self.stations.len()]];
+        let waiting: usize = queues.iter().map(|queue| queue.order.len()).sum();
+        if waiting == 0 || state.station.batch == 1 {
+            return None;
+        }
+        let costs: Nanos = queues.iter().map(|queue| queue.costs[station]).sum();
+        // Nearly all batches take at most this much longer than expected.
+        let cautious = |time: Nanos| time as f64 * state.spread;
+        let each = cautious(state.scaled(costs)) / waiting as f64;
+        let fixed = cautious(state.scaled(state.station.fixed));
+        let rate = self.arrivals.per_second(now);
+        let start = |(_, id): &(Nanos, u64)| {
+            let job = &self.jobs[id].job;
+            job.deadline?;
+            let time = job.time() - job.time() / UNUSED_PART;
+            // While a batch is answered, the next one gathers, so neither takes more than its part.
+            let longest = cautious(state.longest_batch(time)) - fixed;
+            let size = largest_cohort(rate, time, fixed as Nanos, each)
+                .min(longest / each.max(1e-9))
+                .clamp(1.0, state.station.batch as f64);
+            let takes = (fixed + size * each) as Nanos;
+            let latest = (job.arrived + time).saturating_sub(takes);
+            (latest > now && (waiting as f64) < size).then_some(latest)
+        };
+        let next = queues.iter().flat_map(|queue| queue.order.iter().take(LOOKED_AT));
+        next.map(start).min()?
     }
 
     fn first(&self, queue: usize) -> Option<(Nanos, u64)> {

@@ -70,6 +70,8 @@ pub struct Simulator<C> {
     cost: C,
     troubles: Vec<(usize, std::ops::Range<Nanos>, Trouble)>,
     events: BinaryHeap<Reverse<(Nanos, Event)>>,
+    /// Next time at which each station asks again, if it does.
+    asks: Vec<Option<Nanos>>,
     jobs: HashMap<u64, Job>,
     working: HashMap<u64, Working>,
     next: u64,
@@ -89,6 +91,7 @@ impl<C: FnMut(usize, &Job) -> Nanos> Simulator<C> {
             cost,
             troubles: Vec::new(),
             events: BinaryHeap::new(),
+            asks: vec![None; stations.len()],
             jobs: HashMap::new(),
             working: HashMap::new(),
             next: 0,
@@ -125,7 +128,13 @@ impl<C: FnMut(usize, &Job) -> Nanos> Simulator<C> {
                         self.records.push((id, Record::Expired { at: now }));
                     }
                 }
-                Event::Ask(_) => {}
+                Event::Ask(station) => {
+                    // Without this, each arrival would leave an event that repeats itself.
+                    if self.asks[station] != Some(now) {
+                        continue;
+                    }
+                    self.asks[station] = None;
+                }
                 Event::Done { station, work } => self.done(station, work),
             }
             self.start();
@@ -182,7 +191,10 @@ impl<C: FnMut(usize, &Job) -> Nanos> Simulator<C> {
                 self.events.push(Reverse((end, Event::Done { station, work })));
                 self.working.insert(work, Working { batch, began: self.now, fails });
             }
-            if let Some(again) = self.scheduler.ask_again(station, self.now) {
+            if let Some(again) = self.scheduler.ask_again(station, self.now)
+                && self.asks[station].is_none_or(|at| again < at)
+            {
+                self.asks[station] = Some(again);
                 self.events.push(Reverse((again, Event::Ask(station))));
             }
         }

@@ -103,7 +103,7 @@ pub(super) struct StationState {
     /// Average cost that a request adds to its batches.
     pub(super) each: f64,
     /// Ratio of measured to expected times that nearly all batches stay below.
-    spread: f64,
+    pub(super) spread: f64,
     /// Number of failures in a row.
     pub(super) failures: u32,
     /// End of the pause, before which the station begins nothing.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Times from plans to hits, and of the kernels alone.
 #[derive(Clone, Copy)]
-pub(super) struct Times {
-    pub(super) whole: Duration,
-    pub(super) kernels: Option<Duration>,
+pub(crate) struct Times {
+    pub(crate) whole: Duration,
+    pub(crate) kernels: Option<Duration>,
 }
