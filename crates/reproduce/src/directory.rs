@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use warpseek_console::Failure;
 
-use crate::steps::{self, Size, Step};
+use crate::steps::{self, Needs, Size, Step};
 
 /// The file that marks a directory as one of this command.
 const MARK: &str = "reproduce.json";
@@ -146,7 +146,7 @@ impl Hardware {
     /// Returns the parts of the machine that a step uses.
     fn of(&self, step: &Step) -> String {
         match &self.gpu {
-            Some(gpu) if step.needs_gpu => format!("{gpu}; {}", self.cpu),
+            Some(gpu) if step.needs == Needs::Gpu => format!("{gpu}; {}", self.cpu),
             _ => self.cpu.clone(),
         }
     }

@@ -8,7 +8,7 @@ use warpseek_console::Failure;
 use warpseek_console::terminal::table;
 
 use crate::catalogue::{Document, Entry};
-use crate::steps::{self, Size};
+use crate::steps::{self, Needs, Size};
 
 /// Prints the tables and figures of these documents.
 pub(crate) fn print(
@@ -53,30 +53,24 @@ fn row(entry: &Entry) -> Vec<String> {
         steps => steps.join(", "),
     };
     let printed = if entry.grid.has_paper_values() { "numbers" } else { "plot" };
-    let values = [entry.how.name(), printed, needs(entry)];
-    let own = [entry.id.clone()].into_iter().chain(values.map(str::to_owned));
-    own.chain([steps, entry.title.clone()]).collect()
+    let own = [entry.id.clone(), entry.how.name().to_owned(), printed.to_owned(), needs(entry)];
+    own.into_iter().chain([steps, entry.title.clone()]).collect()
 }
 
-/// Returns what an entry needs: a GPU for some of its rows, for all, or none.
-fn needs(entry: &Entry) -> &'static str {
-    let gpu = |name: &&str| steps::find(name).is_some_and(|step| step.needs_gpu);
-    let steps = entry.steps();
-    if steps.is_empty() {
-        return "-";
-    }
-    match steps.iter().filter(|name| gpu(name)).count() {
-        0 => "CPU",
-        some if some == steps.len() => "GPU",
-        _ => "CPU, GPU",
-    }
+/// Returns what an entry needs for some of its rows.
+fn needs(entry: &Entry) -> String {
+    let kinds = [(Needs::Nothing, "CPU"), (Needs::Gpu, "GPU"), (Needs::Library, "MKL or SciPy")];
+    let steps: Vec<_> = entry.steps().into_iter().filter_map(steps::find).collect();
+    let some = |(kind, _): &(Needs, &str)| steps.iter().any(|step| step.needs == *kind);
+    let names: Vec<&str> = kinds.into_iter().filter(some).map(|(_, name)| name).collect();
+    if names.is_empty() { "-".to_owned() } else { names.join(", ") }
 }
 
 fn described(entry: &Entry, size: Size) -> Value {
     let step = |name: &'static str| {
         let step = steps::find(name)?;
         Some(json!({
-            "name": name, "command": step.command(size), "needs_gpu": step.needs_gpu,
+            "name": name, "command": step.command(size), "needs_gpu": step.needs == Needs::Gpu,
             "data": steps::with_data(step.after).iter().map(|s| s.command(size)).collect::<Vec<_>>(),
         }))
     };

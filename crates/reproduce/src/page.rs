@@ -107,7 +107,7 @@ fn commands(page: &mut String, entry: &Entry, size: Size, values: &Values<'_>) {
                 record.date,
                 number(record.seconds)
             ),
-            Some(Outcome::NeedsGpu) => "needs a GPU".to_owned(),
+            Some(Outcome::Lacking(problem)) => problem.clone(),
             Some(Outcome::Failed(problem)) => format!("failed: {problem}"),
             Some(Outcome::Missing) | None => "not measured yet".to_owned(),
         };
@@ -136,8 +136,8 @@ mod tests {
 
     fn outcomes(report: Option<Value>) -> Outcomes {
         let hardware = Hardware { cpu: "a CPU".to_owned(), gpu: None };
-        let outcome = |step: &'static Step| match (step.needs_gpu, &report) {
-            (true, _) => Outcome::NeedsGpu,
+        let outcome = |step: &'static Step| match (step.needs == steps::Needs::Gpu, &report) {
+            (true, _) => Outcome::Lacking("needs a GPU".to_owned()),
             (false, None) => Outcome::Failed("it broke".to_owned()),
             (false, Some(report)) => Outcome::Done(Box::new(Record {
                 key: Directory::key(step, Size::Quick, &hardware),

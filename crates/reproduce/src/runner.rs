@@ -13,7 +13,7 @@ use warpseek_console::{Failure, Interrupt, progress};
 
 use crate::date::today;
 use crate::directory::{Directory, Hardware, Record};
-use crate::steps::{Size, Step};
+use crate::steps::{Needs, Size, Step};
 
 /// Time between two looks at a running command.
 const TICK: Duration = Duration::from_millis(20);
@@ -22,8 +22,8 @@ const TICK: Duration = Duration::from_millis(20);
 pub(crate) enum Outcome {
     /// A result, new or of an earlier run.
     Done(Box<Record>),
-    /// The machine has no GPU.
-    NeedsGpu,
+    /// The machine lacks what the command needs; the text says what is missing.
+    Lacking(String),
     /// There is no result yet.
     Missing,
     /// The command failed, or data that it needs could not be made.
@@ -52,7 +52,7 @@ impl Runner<'_> {
             let key = Directory::key(step, self.size, self.hardware);
             let outcome = match self.directory.result(step, &key) {
                 Some(record) => Outcome::Done(Box::new(record)),
-                None if step.needs_gpu && self.hardware.gpu.is_none() => Outcome::NeedsGpu,
+                None if self.lacks_gpu(step) => Outcome::Lacking(step.needs.missing().to_owned()),
                 None => match lost(step, &outcomes) {
                     Some(data) => Outcome::Failed(format!("its data `{data}` could not be made")),
                     None => {
@@ -64,6 +64,10 @@ impl Runner<'_> {
                         let (start, report) = (Instant::now(), self.execute(step, &bar)?);
                         let seconds = start.elapsed().as_secs_f64();
                         match report {
+                            Err(problem) if step.needs == Needs::Library => {
+                                let missing = step.needs.missing();
+                                Outcome::Lacking(format!("{missing}: {problem}"))
+                            }
                             Err(problem) => Outcome::Failed(problem),
                             Ok(report) => {
                                 let record = Record { key, date: today(), seconds, report };
@@ -81,13 +85,17 @@ impl Runner<'_> {
         Ok(outcomes)
     }
 
+    fn lacks_gpu(&self, step: &Step) -> bool {
+        step.needs == Needs::Gpu && self.hardware.gpu.is_none()
+    }
+
     /// Returns the outcome of each step without executing any.
     pub(crate) fn known(&self, steps: &[&'static Step]) -> Outcomes {
         let outcome = |&step: &&'static Step| {
             let key = Directory::key(step, self.size, self.hardware);
             let outcome = match self.directory.result(step, &key) {
                 Some(record) => Outcome::Done(Box::new(record)),
-                None if step.needs_gpu && self.hardware.gpu.is_none() => Outcome::NeedsGpu,
+                None if self.lacks_gpu(step) => Outcome::Lacking(step.needs.missing().to_owned()),
                 None => Outcome::Missing,
             };
             (step, outcome)

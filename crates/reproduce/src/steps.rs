@@ -22,13 +22,33 @@ impl Size {
     }
 }
 
+/// What a command needs besides the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    Nothing,
+    Gpu,
+    /// Python with a library for sparse matrices. A failure of the command means that there is none.
+    Library,
+}
+
+impl Needs {
+    /// Describes what is missing.
+    pub(crate) fn missing(self) -> &'static str {
+        match self {
+            Needs::Nothing => "nothing",
+            Needs::Gpu => "needs a GPU",
+            Needs::Library => "needs MKL or SciPy",
+        }
+    }
+}
+
 /// A command whose standard output is a report, or that makes data.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// Arguments of `warpseek` that all sizes have, then those of each size.
     common: &'static str,
     sizes: [&'static str; 3],
-    pub(crate) needs_gpu: bool,
+    pub(crate) needs: Needs,
     /// Steps that make its data.
     pub(crate) after: &'static [&'static str],
     /// Files and directories that it makes; none if it measures.
@@ -74,7 +94,7 @@ const fn data(
     after: &'static [&'static str],
     makes: &'static [&'static str],
 ) -> Step {
-    Step { name, common, sizes, needs_gpu: false, after, makes }
+    Step { name, common, sizes, needs: Needs::Nothing, after, makes }
 }
 
 /// Creates a step that measures the CPU.
@@ -84,7 +104,7 @@ const fn cpu(
     sizes: [&'static str; 3],
     after: &'static [&'static str],
 ) -> Step {
-    Step { name, common, sizes, needs_gpu: false, after, makes: &[] }
+    Step { name, common, sizes, needs: Needs::Nothing, after, makes: &[] }
 }
 
 /// Creates a step that measures a GPU.
@@ -94,7 +114,17 @@ const fn gpu(
     sizes: [&'static str; 3],
     after: &'static [&'static str],
 ) -> Step {
-    Step { name, common, sizes, needs_gpu: true, after, makes: &[] }
+    Step { name, common, sizes, needs: Needs::Gpu, after, makes: &[] }
+}
+
+/// Creates a step that measures a library of another vendor.
+const fn library(
+    name: &'static str,
+    common: &'static str,
+    sizes: [&'static str; 3],
+    after: &'static [&'static str],
+) -> Step {
+    Step { name, common, sizes, needs: Needs::Library, after, makes: &[] }
 }
 
 /// All steps.
@@ -221,10 +251,22 @@ const STEPS: &[Step] = &[
         ["--full --rounds 2", "--rounds 1", "--rounds 1"],
         &["clueweb"],
     ),
+    cpu(
+        "cohorts",
+        "bench cohorts --index data/gov2 --queries data/gov2.queries.tsv --json --quiet",
+        ["", COHORTS, TINY_COHORTS],
+        &["gov2"],
+    ),
     gpu(
         "cohorts-gpu",
-        "bench gpu --cohorts --index data/gov2 --queries data/gov2.queries.tsv -k 32 --json",
-        ["", "--rounds 2 --cohort 1,64,1024", "--rounds 1 --cohort 1 --tile 1000"],
+        "bench cohorts --cuda --index data/gov2 --queries data/gov2.queries.tsv --json --quiet",
+        ["", COHORTS, TINY_COHORTS],
+        &["gov2"],
+    ),
+    library(
+        "spmm",
+        "bench cohorts --index data/gov2 --queries data/gov2.queries.tsv --cohort 1 --tile 500000 --energy-seconds 0 --spmm --json --quiet",
+        ["", "--rounds 1", "--sample 8 --rounds 1"],
         &["gov2"],
     ),
     cpu(
@@ -240,6 +282,11 @@ const STEPS: &[Step] = &[
         &[],
     ),
 ];
+
+/// Fewer cohorts, and tiles that are smaller than the collection.
+const COHORTS: &str =
+    "--cohort 1,16,64,256,1024 --tile 100000,250000 --sample 256 --rounds 1 --energy-seconds 0.2";
+const TINY_COHORTS: &str = "--cohort 1 --tile 100000 --sample 8 --rounds 1 --energy-seconds 0";
 
 /// A single size, since texts have at least a megabyte.
 const TINY_WEIGHTS: &str = "--sizes 1 --vocabulary 2000 --rounds 1";

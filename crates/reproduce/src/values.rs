@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::directory::Record;
 use crate::grid::{Cell, Row};
 use crate::runner::{Outcome, Outcomes};
+use crate::steps;
 
 /// Our values: the outcomes of all steps.
 pub(crate) struct Values<'a>(pub(crate) &'a Outcomes);
@@ -42,7 +43,9 @@ impl Values<'_> {
                 Some(value) => number(value),
                 None => "not in the report".to_owned(),
             },
-            Some(Outcome::NeedsGpu) => "needs a GPU".to_owned(),
+            Some(Outcome::Lacking(_)) => {
+                steps::find(step).map_or("", |step| step.needs.missing()).to_owned()
+            }
             Some(Outcome::Failed(_)) => "failed".to_owned(),
             Some(Outcome::Missing) | None => "not measured yet".to_owned(),
         }
