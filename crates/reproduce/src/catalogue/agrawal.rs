@@ -105,16 +105,19 @@ fn over(own: (&'static str, u32), other: (&'static str, u32), field: &'static st
     })
 }
 
+/// Returns the cohort on the CPU beside which one of this size is shown.
+type Beside = fn(u32) -> u32;
+
 fn figure_7() -> Entry {
     let columns = COHORTS.map(|cohort| cohort.to_string());
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let row = |paper: [Option<f64>; 6], engine, beside: fn(u32) -> u32, field| {
+    let row = |paper: [Option<f64>; 6], engine, beside: Beside, field| {
         let cell = |(i, cohort): (usize, u32)| {
             Cell::new(paper[i], over((engine, cohort), ("CPU", beside(cohort)), field))
         };
         COHORTS.into_iter().enumerate().map(cell).collect::<Vec<_>>()
     };
-    let (one, same): (fn(u32) -> u32, fn(u32) -> u32) = (|_| 1, |cohort| cohort);
+    let (one, same): (Beside, Beside) = (|_| 1, |cohort| cohort);
     let (work, energy, none) = ("work_per_s", "work_per_joule", [None; 6]);
     let titan = [Some(1.09), None, None, Some(2.5), None, None];
     let joules = [Some(1.21), None, None, None, None, None];
