@@ -21,7 +21,7 @@ use warpseek::devices::{cpu_model, list_devices};
 use warpseek_console::terminal::{counted, error, note};
 use warpseek_console::{Failure, Interrupt};
 
-use self::catalogue::Document;
+use self::catalogue::{Document, Entry};
 use self::directory::{Directory, Hardware};
 use self::runner::{Outcome, Runner};
 use self::steps::Size;
@@ -132,7 +132,7 @@ fn reproduce(
     let entries: Vec<_> =
         documents.iter().map(|&document| (document, document.entries())).collect();
     let names: Vec<_> =
-        entries.iter().flat_map(|(_, entries)| entries).flat_map(|entry| entry.steps()).collect();
+        entries.iter().flat_map(|(_, entries)| entries).flat_map(Entry::steps).collect();
     let wanted = steps::with_data(&names);
     let runner = Runner {
         directory: &directory,

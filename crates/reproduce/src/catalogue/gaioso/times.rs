@@ -1,6 +1,9 @@
 //! Times and deviations of (Gaioso 2019). The speedups and recalls are in `warpseek_bench::thesis`,
 //! whose comments say which rows and columns the tables have.
 
+// Some of the times happen to be close to pi.
+#![allow(clippy::approx_constant)]
+
 /// Milliseconds of WAND, OR (table 5.4).
 pub(super) const WAND_OR: [[f64; 4]; 24] = [
     [0.54, 3.28, 11.05, 509.39],
