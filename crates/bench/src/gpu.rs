@@ -11,7 +11,7 @@ mod memory;
 mod primitives;
 mod pruning;
 mod queries;
-mod thesis;
+pub mod thesis;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -93,6 +93,13 @@ pub(super) struct Options {
     /// 4 and 100]
     #[arg(long, requires = "pruning", help_heading = "Details")]
     full: bool,
+    /// With --pruning: also the settings of the figures of Gaioso 2019, 1 to 250 partitions per
+    /// block
+    #[arg(long, requires = "pruning", help_heading = "Details")]
+    figures: bool,
+    /// With --pruning: measure only the algorithms on one core, which needs no GPU
+    #[arg(long, requires = "pruning", conflicts_with = "figures", help_heading = "Details")]
+    one_core: bool,
     /// Measure queries in cohorts instead
     #[arg(long, conflicts_with_all = ["codecs", "intersect", "pruning"],
         requires_all = ["index", "queries"], help_heading = "Measurement")]

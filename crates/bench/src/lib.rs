@@ -17,10 +17,12 @@ mod ngram;
 mod planning;
 mod queries;
 mod random;
-mod report;
+pub mod report;
 mod statistics;
 mod times;
 mod writes;
+
+pub use gpu::thesis;
 
 use std::fs;
 use std::path::Path;

@@ -5,6 +5,7 @@ mod phrases;
 mod rates;
 mod recall;
 mod show;
+mod suite;
 mod times;
 mod verify;
 
@@ -35,8 +36,9 @@ const PUBLISHED: &str = "Walkowiak et al. 2010 took 260.2 s list by list, 63.1 s
 /// Measure approximate search
 ///
 /// The phrases come from the documents of an n-gram index, which must store them. Unmodified
-/// phrases of 7 to 75 characters show the times of the engines by the number of n-grams that may
-/// be missing. Phrases of 5 to 12 words with 0 to 4 errors (of scanning and typing) show how
+/// phrases of 7 to 75 characters (--lengths) show the times of the engines by the number of
+/// n-grams that may be missing, and with `--measure suite` the total over queries with different
+/// numbers. Phrases of 5 to 12 words with 0 to 4 errors (of scanning and typing) show how
 /// often the document that a phrase comes from is among the best k.
 #[derive(Args)]
 #[command(after_help = "\
@@ -44,6 +46,7 @@ Examples:
   warpseek bench ngram --index grams
   warpseek bench ngram --index grams --algorithms counting --misses 6,12 --json
   warpseek bench ngram --index grams --cuda --batch 20000 --html ngram.html
+  warpseek bench ngram --index grams --cuda --measure suite --phrases 2699 --lengths 8-110
   warpseek bench ngram --index grams --cuda --measure verify --batch 8192")]
 pub(crate) struct Options {
     /// Directory of the index
@@ -58,6 +61,9 @@ pub(crate) struct Options {
     /// Numbers of n-grams that may be missing
     #[arg(long, value_delimiter = ',', value_name = "N", default_value = "0,3,6,9,12")]
     misses: Vec<u32>,
+    /// Minimum and maximum number of characters of unmodified phrases
+    #[arg(long, value_name = "MIN-MAX", default_value = "7-75", value_parser = lengths)]
+    lengths: (usize, usize),
     /// Algorithms to measure; speedups are relative to the first
     #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "baseline,bins,counting",
         value_parser = named::<Algorithm>(Algorithm::ALL.map(Algorithm::name).to_vec()))]
@@ -98,10 +104,24 @@ fn positive() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }
 
+/// Parses a range of lengths.
+fn lengths(text: &str) -> Result<(usize, usize), String> {
+    let numbers = text.split_once('-');
+    let numbers = numbers.and_then(|(min, max)| Some((min.parse().ok()?, max.parse().ok()?)));
+    match numbers {
+        Some((min, max)) if 1 <= min && min <= max => Ok((min, max)),
+        _ => {
+            Err("it must be two numbers of at least 1 in ascending order, such as 7-75".to_owned())
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum What {
     /// Times of single queries, by number of misses
     Times,
+    /// The total of queries with different numbers of misses, and a comparison query by query
+    Suite,
     /// Recall, by number of errors
     Recall,
     /// Rates of batches
@@ -136,18 +156,20 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let searcher = Searcher::new(snapshot).map_err(failed)?;
     let measures = |what: What| options.measure.contains(&what);
     // The last measurement opens the GPU itself.
-    let gpu = match options.cuda && (measures(What::Times) || measures(What::Rates)) {
-        false => None,
-        true => {
-            let device = Device::open(0, None)?;
-            let usual = GpuSettings::USUAL;
-            Some(GpuSearcher::new(searcher.clone(), device, usual).map_err(failed)?)
-        }
-    };
+    let gpu =
+        match options.cuda && [What::Times, What::Suite, What::Rates].into_iter().any(measures) {
+            false => None,
+            true => {
+                let device = Device::open(0, None)?;
+                let usual = GpuSettings::USUAL;
+                Some(GpuSearcher::new(searcher.clone(), device, usual).map_err(failed)?)
+            }
+        };
     let single = Context::new(1);
     let bench = Bench { options, searcher, gpu, interrupt, single };
     let measured = Measured {
         times: if measures(What::Times) { bench.times()? } else { Vec::new() },
+        suite: measures(What::Suite).then(|| bench.measure_suite()).transpose()?,
         recalls: if measures(What::Recall) { bench.recalls()? } else { Vec::new() },
         rates: if measures(What::Rates) { bench.rates()? } else { Vec::new() },
         verified: if measures(What::Verify) { bench.verifications()? } else { Vec::new() },
@@ -245,15 +267,16 @@ impl Bench<'_> {
         self.searcher.query(text, Misses::Count(misses)).map_err(failed)
     }
 
-    /// Draws phrases of 7 to 75 characters.
+    /// Draws phrases with as many characters as the options say.
     fn suite(&self, wanted: usize, seed: u64) -> Result<Vec<Phrase>, Failure> {
+        let (min, max) = self.options.lengths;
         self.phrases(wanted, seed, |text, random| {
             let words = text.split_ascii_whitespace().count();
-            let (from, len) = (random.below(words), 7 + random.below(69));
+            let (from, len) = (random.below(words), min + random.below(max - min + 1));
             let rest: String =
                 text.split_ascii_whitespace().skip(from).collect::<Vec<_>>().join(" ");
             let phrase = rest.get(..len.min(rest.len()))?.trim_end();
-            (phrase.len() >= 7).then(|| vec![phrase.to_owned()])
+            (phrase.len() >= min).then(|| vec![phrase.to_owned()])
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Self-contained HTML pages with measurements: tables and charts in one file.
 
+mod colours;
 mod escape;
 pub(crate) mod html;
-pub(crate) mod svg;
+pub mod svg;

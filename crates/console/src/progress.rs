@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+pub use indicatif::ProgressBar;
+use indicatif::{ProgressDrawTarget, ProgressStyle};
 use warpseek::Progress;
 use warpseek::gpu::Loading;
 use warpseek::index::Phase;
@@ -140,6 +141,15 @@ pub fn items(name: &str, total: u64, quiet: bool) -> ProgressBar {
     bar(
         Some(total),
         &format!("{name} {{bar:24}} {{percent:>3}}%  {{per_sec}}  {{eta}} left"),
+        quiet,
+    )
+}
+
+/// Returns a progress bar over steps that take different times. Its message names the current one.
+pub fn steps(name: &str, total: u64, quiet: bool) -> ProgressBar {
+    bar(
+        Some(total),
+        &format!("{name} {{bar:24}} {{pos}} of {{len}}  {{elapsed}}  {{wide_msg}}"),
         quiet,
     )
 }

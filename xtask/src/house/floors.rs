@@ -18,6 +18,7 @@ const FLOORS: &[&[&str]] = &[
     // Interfaces to the library.
     &["server", "collection", "cluster", "python", "console"],
     &["bench"],
+    &["reproduce"],
     &["cli"],
 ];
 

@@ -1,6 +1,7 @@
 //! The `--pruning` part of `bench gpu`: WAND and MaxScore on a GPU, compared with the same
 //! algorithms on one core (Gaioso 2019, tables 5.3 to 5.14 and 7.1 to 7.4).
 
+mod settings;
 mod tables;
 
 use std::collections::HashSet;
@@ -16,7 +17,7 @@ use warpseek_cuda::Device;
 use warpseek_exec::{Answer, Context, Mode, Plan, Planner, Query, Work};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu_papers::partitioned::{
-    Batch, PartitionSettings, PartitionedEngine, Partitioning, Pruning, Threshold,
+    Batch, PartitionSettings, PartitionedEngine, Partitioning, Pruning,
 };
 use warpseek_index::Snapshot;
 
@@ -120,10 +121,29 @@ impl Sample {
     }
 }
 
+/// The state of a run.
+struct Run<'a> {
+    options: &'a Options,
+    snapshot: Arc<Snapshot>,
+    planner: Planner,
+    /// `None` if only one core is measured.
+    engine: Option<PartitionedEngine>,
+    one_core: Context,
+    all: Context,
+    start: Instant,
+    /// Tables are printed here while the rest is measured.
+    out: Box<dyn Write>,
+    cells: Vec<Cell>,
+    sequential: Vec<Sequential>,
+}
+
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let index = given(options.index.as_deref(), "--index")?;
     let queries = given(options.queries.as_deref(), "--queries")?;
-    let device = Device::open(options.gpu, None).map_err(|e| Failure::user(e.to_string()))?;
+    let device = match options.one_core {
+        true => None,
+        false => Some(Device::open(options.gpu, None).map_err(|e| Failure::user(e.to_string()))?),
+    };
     let snapshot = Arc::new(Snapshot::open(index)?);
     let planner = Planner::new(snapshot.clone(), options.ranking.get(snapshot.manifest())?)?;
     let (a_class, a_batch) = if options.full { (20, 500) } else { (4, 100) };
@@ -134,9 +154,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         planner.plan(&query, Mode::Or, K)
     });
     let batch = batch.collect::<Result<Vec<_>, _>>()?;
-    let hardware = format!("{}; {}", device.info().name, hardware());
-    // Tables are printed while the rest is measured. With --json, standard output contains only
-    // the report.
+    let hardware = match &device {
+        Some(device) => format!("{}; {}", device.info().name, hardware()),
+        None => hardware(),
+    };
+    // With --json, standard output contains only the report.
     let mut out: Box<dyn Write> = match options.json {
         true => Box::new(std::io::stderr()),
         false => Box::new(std::io::stdout()),
@@ -144,68 +166,36 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (ranking, rounds) = (planner.ranking_name(), options.rounds);
     writeln!(out, "{hardware}; {ranking}; k {K}; medians of {rounds}")?;
     writeln!(out, "all exact cells have the CPU's hits; thesis: figures of Gaioso 2019")?;
-    let start = Instant::now();
-    let say = |what: &str| eprintln!("{:5.1} s: {what}", start.elapsed().as_secs_f64());
-    let first = PartitionSettings::default();
-    let mut engine =
-        PartitionedEngine::new(snapshot.clone(), device, first).map_err(Failure::user)?;
-    engine.load(planner.formulas(), options.threads.get())?;
     let (one_core, all) = (Context::new(1), Context::new(options.threads.get()));
-    say("lists are on the device");
-    let (mut cells, mut sequential): (Vec<Cell>, Vec<Sequential>) = Default::default();
+    let (start, cells, sequential) = (Instant::now(), Vec::new(), Vec::new());
+    let mut run = Run {
+        options,
+        snapshot,
+        planner,
+        engine: None,
+        one_core,
+        all,
+        start,
+        out,
+        cells,
+        sequential,
+    };
+    if let Some(device) = device {
+        let first = PartitionSettings::default();
+        let engine =
+            PartitionedEngine::new(run.snapshot.clone(), device, first).map_err(Failure::user)?;
+        engine.load(run.planner.formulas(), options.threads.get())?;
+        run.engine = Some(engine);
+        run.say("lists are on the device");
+    }
     for (number, &pruning) in Pruning::ALL.iter().enumerate() {
-        let algorithm = [Algorithm::Wand, Algorithm::MaxScore][number];
-        let cpu = CpuEngine::new(snapshot.clone(), Some(algorithm));
-        let plans = batch.clone();
-        let sample = measure_cpu(&cpu, &one_core, "batch", Mode::Or, pruning, plans)?;
-        let whole = thesis::BATCH_SEQUENTIAL[number] * 1e3 / thesis::A_BATCH as f64;
-        sequential.push(sample.sequential(None, whole));
-        say(&format!("{algorithm}: a batch on one core"));
-        let (from, own) = (cells.len(), [thesis::WAND_BATCH, thesis::MAXSCORE_BATCH][number]);
-        for (settings, position) in batch_settings(pruning) {
-            engine.set(settings).map_err(Failure::user)?;
-            let mut cell = measure(&engine, &all, &sample, rounds, true)?;
-            (cell.table, cell.thesis) = match settings.batch {
-                Batch::Synchronous => ("7.4", Some(thesis::SYNCHRONOUS[number])),
-                Batch::Asynchronous => {
-                    (["7.2", "7.3"][number], position.map(|(row, column)| own[row][column]))
-                }
-            };
-            cells.push(cell);
-        }
-        tables::batches(&cells[from..], &mut out)?;
-        say(&format!("{algorithm}: batches"));
+        run.batches(number, pruning, batch.clone())?;
         for (half, mode) in [Mode::Or, Mode::And].into_iter().enumerate() {
-            let from = (cells.len(), sequential.len());
-            let own =
-                [[thesis::WAND_OR, thesis::WAND_AND], [thesis::MAXSCORE_OR, thesis::MAXSCORE_AND]]
-                    [number][half];
-            let recalls = thesis::RECALL[2 * number + half];
-            for (class, (name, terms, df)) in classes.iter().enumerate() {
-                let pairs = terms.chunks_exact(2).map(|pair| {
-                    let terms = pair.iter().map(|term| (term.clone(), 1.0));
-                    planner.plan(&Query::of(terms), mode, K)
-                });
-                let plans = pairs.collect::<Result<Vec<_>, _>>()?;
-                let sample = measure_cpu(&cpu, &one_core, name, mode, pruning, plans)?;
-                let thesis_ms = thesis::SEQUENTIAL[2 * number + half][class];
-                sequential.push(sample.sequential(Some(*df), thesis_ms));
-                for (row, settings) in single_settings(pruning).into_iter().enumerate() {
-                    engine.set(settings).map_err(Failure::user)?;
-                    let mut cell = measure(&engine, &all, &sample, rounds, false)?;
-                    cell.table = [["5.4", "5.7"], ["5.10", "5.13"]][number][half];
-                    cell.thesis = own.get(row).map(|row| row[class]);
-                    let homogeneous = settings.partitioning == Partitioning::Homogeneous;
-                    cell.thesis_recall =
-                        homogeneous.then(|| recalls[settings.threshold as usize][class]);
-                    cells.push(cell);
-                }
-                say(&format!("{algorithm}, {mode}, {name}"));
-            }
-            tables::singles(&sequential[from.1..], &cells[from.0..], &mut out)?;
+            run.singles((number, half), pruning, mode, &classes)?;
         }
     }
-    let goals = goals(&cells);
+    let Run { mut out, cells, sequential, engine, .. } = run;
+    let goals = if engine.is_some() { goals(&cells) } else { Vec::new() };
     tables::goals(&goals, &mut out)?;
     if options.json {
         let report = json!({
@@ -214,6 +204,92 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         writeln!(std::io::stdout().lock(), "{report:#}")?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+impl Run<'_> {
+    fn say(&self, what: &str) {
+        eprintln!("{:5.1} s: {what}", self.start.elapsed().as_secs_f64());
+    }
+
+    /// Returns the sequential engine of an algorithm.
+    fn cpu(&self, number: usize) -> CpuEngine {
+        let algorithm = [Algorithm::Wand, Algorithm::MaxScore][number];
+        CpuEngine::new(self.snapshot.clone(), Some(algorithm))
+    }
+
+    /// Measures the batch of an algorithm (tables 7.1 to 7.4).
+    fn batches(
+        &mut self,
+        number: usize,
+        pruning: Pruning,
+        plans: Vec<Plan>,
+    ) -> Result<(), Failure> {
+        let cpu = self.cpu(number);
+        let sample = measure_cpu(&cpu, &self.one_core, "batch", Mode::Or, pruning, plans)?;
+        let whole = thesis::BATCH_SEQUENTIAL[number] * 1e3 / thesis::A_BATCH as f64;
+        self.sequential.push(sample.sequential(None, whole));
+        self.say(&format!("{}: a batch on one core", pruning.name()));
+        let (from, own) = (self.cells.len(), [thesis::WAND_BATCH, thesis::MAXSCORE_BATCH][number]);
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        for (settings, position) in settings::batches(pruning, self.options.figures) {
+            engine.set(settings).map_err(Failure::user)?;
+            let mut cell = measure(engine, &self.all, &sample, self.options.rounds, true)?;
+            (cell.table, cell.thesis) = match settings.batch {
+                Batch::Synchronous => ("7.4", Some(thesis::SYNCHRONOUS[number])),
+                Batch::Asynchronous => {
+                    (["7.2", "7.3"][number], position.map(|(row, column)| own[row][column]))
+                }
+            };
+            self.cells.push(cell);
+        }
+        tables::batches(&self.cells[from..], &mut self.out)?;
+        self.say(&format!("{}: batches", pruning.name()));
+        Ok(())
+    }
+
+    /// Measures queries one at a time, class by class (tables 5.3 to 5.14). `place` has the
+    /// positions of the algorithm and of the mode in the tables of the thesis.
+    fn singles(
+        &mut self,
+        place: (usize, usize),
+        pruning: Pruning,
+        mode: Mode,
+        classes: &[Class],
+    ) -> Result<(), Failure> {
+        let (number, half) = place;
+        let from = (self.cells.len(), self.sequential.len());
+        let own =
+            [[thesis::WAND_OR, thesis::WAND_AND], [thesis::MAXSCORE_OR, thesis::MAXSCORE_AND]]
+                [number][half];
+        let recalls = thesis::RECALL[2 * number + half];
+        let cpu = self.cpu(number);
+        for (class, (name, terms, df)) in classes.iter().enumerate() {
+            let pairs = terms.chunks_exact(2).map(|pair| {
+                let terms = pair.iter().map(|term| (term.clone(), 1.0));
+                self.planner.plan(&Query::of(terms), mode, K)
+            });
+            let plans = pairs.collect::<Result<Vec<_>, _>>()?;
+            let sample = measure_cpu(&cpu, &self.one_core, name, mode, pruning, plans)?;
+            let thesis_ms = thesis::SEQUENTIAL[2 * number + half][class];
+            self.sequential.push(sample.sequential(Some(*df), thesis_ms));
+            self.say(&format!("{}, {mode}, {name}: on one core", pruning.name()));
+            let Some(engine) = &mut self.engine else { continue };
+            let all = settings::singles(pruning, self.options.figures);
+            for (row, settings) in all.into_iter().enumerate() {
+                engine.set(settings).map_err(Failure::user)?;
+                let mut cell = measure(engine, &self.all, &sample, self.options.rounds, false)?;
+                cell.table = [["5.4", "5.7"], ["5.10", "5.13"]][number][half];
+                cell.thesis = own.get(row).map(|row| row[class]);
+                let homogeneous = settings.partitioning == Partitioning::Homogeneous;
+                cell.thesis_recall =
+                    homogeneous.then(|| recalls[settings.threshold as usize][class]);
+                self.cells.push(cell);
+            }
+            self.say(&format!("{}, {mode}, {name}", pruning.name()));
+        }
+        tables::singles(&self.sequential[from.1..], &self.cells[from.0..], &mut self.out)?;
+        Ok(())
+    }
 }
 
 /// The name of a class, its terms, and the mean length of their lists. The terms are those whose
@@ -250,73 +326,6 @@ fn classes(snapshot: &Snapshot, queries: usize) -> Result<Vec<Class>, Failure> {
         (name, pairs.collect(), mean)
     };
     Ok(thesis::CLASSES.iter().map(class).collect())
-}
-
-/// Returns the rows of (Gaioso 2019, tables 5.4, 5.7, 5.10 and 5.13) in their order, then our own
-/// settings.
-fn single_settings(pruning: Pruning) -> Vec<PartitionSettings> {
-    let base = PartitionSettings { pruning, streams: 1, ..PartitionSettings::default() };
-    let mut all = Vec::new();
-    for partitioning in [Partitioning::Homogeneous, Partitioning::Heterogeneous] {
-        for &threshold in Threshold::ALL {
-            for size in [32, 64] {
-                for per_block in [1, 10] {
-                    let (partition_size, per_block) = (Some(size), Some(per_block));
-                    all.push(PartitionSettings {
-                        partitioning,
-                        threshold,
-                        partition_size,
-                        per_block,
-                        ..base
-                    });
-                }
-            }
-        }
-    }
-    // The additional settings are the number of partitions per block that suits the extra-long
-    // lists in (Gaioso 2019), some partitions of whole blocks of a list, and the engine's own
-    // choice.
-    for (size, per_block) in [(64, Some(100)), (128, Some(8)), (128, Some(32)), (128, None)] {
-        for partitioning in [Partitioning::Homogeneous, Partitioning::Heterogeneous] {
-            let each = Threshold::ALL.iter().map(|&threshold| PartitionSettings {
-                partitioning,
-                threshold,
-                partition_size: per_block.map(|_| size),
-                per_block,
-                ..base
-            });
-            all.extend(each);
-        }
-    }
-    all
-}
-
-/// Returns the rows of (Gaioso 2019, tables 7.2 and 7.3) with their positions there, then more
-/// partitions per block, the engine's own choice, and synchronous batches.
-fn batch_settings(pruning: Pruning) -> Vec<(PartitionSettings, Option<(usize, usize)>)> {
-    let base = PartitionSettings { pruning, ..PartitionSettings::default() };
-    let mut all = Vec::new();
-    for (half, partitioning) in
-        [Partitioning::Homogeneous, Partitioning::Heterogeneous].into_iter().enumerate()
-    {
-        for (policy, &threshold) in Threshold::ALL.iter().enumerate() {
-            let common = PartitionSettings { partitioning, threshold, ..base };
-            for (few, per_block) in [1, 10].into_iter().enumerate() {
-                for (column, size) in [32, 64, 128].into_iter().enumerate() {
-                    let (partition_size, per_block) = (Some(size), Some(per_block));
-                    let position = Some((6 * half + 2 * policy + few, column));
-                    all.push((PartitionSettings { partition_size, per_block, ..common }, position));
-                }
-            }
-            for per_block in [100, 250] {
-                let (partition_size, per_block) = (Some(128), Some(per_block));
-                all.push((PartitionSettings { partition_size, per_block, ..common }, None));
-            }
-            all.push((common, None));
-        }
-    }
-    all.push((PartitionSettings { batch: Batch::Synchronous, ..base }, None));
-    all
 }
 
 fn measure_cpu(

@@ -3,12 +3,12 @@
 //! CUDA on a Titan Xp.
 
 /// Classes of queries of two terms: name, and mean number of documents per list (table 5.2).
-pub(super) const CLASSES: [(&str, u32); 4] =
+pub const CLASSES: [(&str, u32); 4] =
     [("short", 89_615), ("medium", 476_771), ("long", 1_032_795), ("extra-long", 5_494_285)];
 
 /// Sequential times in ms by class: WAND OR and AND, MaxScore OR and AND (tables 5.3, 5.6, 5.9,
 /// 5.12).
-pub(super) const SEQUENTIAL: [[f64; 4]; 4] = [
+pub const SEQUENTIAL: [[f64; 4]; 4] = [
     [14.01, 42.86, 45.52, 202.79],
     [13.83, 42.43, 45.44, 200.77],
     [6.26, 33.33, 69.18, 334.31],
@@ -16,19 +16,19 @@ pub(super) const SEQUENTIAL: [[f64; 4]; 4] = [
 ];
 
 /// Number of queries in a batch.
-pub(super) const A_BATCH: usize = 500;
+pub const A_BATCH: usize = 500;
 
 /// Sequential times of such a batch in s: WAND, MaxScore (table 7.1).
-pub(super) const BATCH_SEQUENTIAL: [f64; 2] = [17.106, 22.763];
+pub const BATCH_SEQUENTIAL: [f64; 2] = [17.106, 22.763];
 
 /// Speedups with one block of 32 threads per query: WAND, MaxScore (table 7.4).
-pub(super) const SYNCHRONOUS: [f64; 2] = [21.131, 7.407];
+pub const SYNCHRONOUS: [f64; 2] = [21.131, 7.407];
 
 // Rows of the next four tables: homogeneous then heterogeneous; local, safe-read,
 // safe-write-read; partitions of 32 and 64; 1 and 10 per block. Columns: classes.
 
 /// Speedups of WAND, OR (table 5.4).
-pub(super) const WAND_OR: [[f64; 4]; 24] = [
+pub const WAND_OR: [[f64; 4]; 24] = [
     [25.84, 13.05, 4.12, 0.4],
     [8.08, 19.34, 9.85, 3.55],
     [27.58, 16.91, 6.21, 0.75],
@@ -56,7 +56,7 @@ pub(super) const WAND_OR: [[f64; 4]; 24] = [
 ];
 
 /// Speedups of WAND, AND (table 5.7).
-pub(super) const WAND_AND: [[f64; 4]; 24] = [
+pub const WAND_AND: [[f64; 4]; 24] = [
     [40.73, 17.74, 4.99, 0.4],
     [8.7, 20.69, 11.99, 3.74],
     [30.23, 23.61, 8.2, 0.76],
@@ -84,7 +84,7 @@ pub(super) const WAND_AND: [[f64; 4]; 24] = [
 ];
 
 /// Speedups of MaxScore, OR (table 5.10).
-pub(super) const MAXSCORE_OR: [[f64; 4]; 24] = [
+pub const MAXSCORE_OR: [[f64; 4]; 24] = [
     [13.19, 10.95, 6.56, 0.66],
     [4.07, 16.68, 15.93, 6.0],
     [13.86, 14.54, 10.04, 1.25],
@@ -112,7 +112,7 @@ pub(super) const MAXSCORE_OR: [[f64; 4]; 24] = [
 ];
 
 /// Speedups of MaxScore, AND (table 5.13).
-pub(super) const MAXSCORE_AND: [[f64; 4]; 24] = [
+pub const MAXSCORE_AND: [[f64; 4]; 24] = [
     [18.43, 14.06, 7.64, 0.67],
     [4.3, 17.79, 20.1, 6.47],
     [15.09, 19.22, 12.6, 1.25],
@@ -141,7 +141,7 @@ pub(super) const MAXSCORE_AND: [[f64; 4]; 24] = [
 
 /// Recall of homogeneous partitions, by policy and class: WAND OR and AND, MaxScore OR and AND
 /// (tables 5.5, 5.8, 5.11, 5.14).
-pub(super) const RECALL: [[[f64; 4]; 3]; 4] = [
+pub const RECALL: [[[f64; 4]; 3]; 4] = [
     [[0.891, 0.897, 0.833, 0.905], [0.89, 0.897, 0.833, 0.905], [0.891, 0.897, 0.833, 0.905]],
     [[0.911, 0.907, 0.821, 0.812], [0.891, 0.887, 0.821, 0.812], [0.911, 0.857, 0.821, 0.812]],
     [[0.749, 0.781, 0.815, 0.855], [0.749, 0.781, 0.815, 0.855], [0.743, 0.777, 0.812, 0.809]],
@@ -152,7 +152,7 @@ pub(super) const RECALL: [[[f64; 4]; 3]; 4] = [
 // partitions of 32, 64 and 128.
 
 /// Speedups of asynchronous batches, WAND (table 7.2).
-pub(super) const WAND_BATCH: [[f64; 3]; 12] = [
+pub const WAND_BATCH: [[f64; 3]; 12] = [
     [0.33, 0.66, 1.27],
     [3.07, 5.6, 9.65],
     [0.33, 0.66, 1.3],
@@ -168,7 +168,7 @@ pub(super) const WAND_BATCH: [[f64; 3]; 12] = [
 ];
 
 /// Speedups of asynchronous batches, MaxScore (table 7.3).
-pub(super) const MAXSCORE_BATCH: [[f64; 3]; 12] = [
+pub const MAXSCORE_BATCH: [[f64; 3]; 12] = [
     [0.44, 0.88, 1.73],
     [4.21, 7.8, 13.88],
     [0.44, 0.88, 1.74],

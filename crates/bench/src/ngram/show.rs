@@ -9,6 +9,7 @@ use warpseek_console::terminal::table;
 use super::Options;
 use super::rates::{self, Rate};
 use super::recall::{self, Recall};
+use super::suite::{self, Suite};
 use super::times::{self, Times};
 use super::verify::{self, Verification};
 use crate::report::html::Page;
@@ -17,15 +18,18 @@ use crate::report::svg::{Bars, Curves, Scale};
 /// All measurements; those that were not requested are empty.
 pub(super) struct Measured {
     pub(super) times: Vec<Times>,
+    pub(super) suite: Option<Suite>,
     pub(super) recalls: Vec<Recall>,
     pub(super) rates: Vec<Rate>,
     pub(super) verified: Vec<Verification>,
 }
 
 impl Measured {
-    fn tables(&self) -> [Vec<Vec<String>>; 4] {
-        let Measured { times, recalls, rates, verified } = self;
-        [times::rows(times), recall::rows(recalls), rates::rows(rates), verify::rows(verified)]
+    fn tables(&self) -> [Vec<Vec<String>>; 6] {
+        let Measured { times, suite, recalls, rates, verified } = self;
+        let [totals, compared] = suite::rows(suite.as_ref());
+        let (rates, verified) = (rates::rows(rates), verify::rows(verified));
+        [times::rows(times), totals, compared, recall::rows(recalls), rates, verified]
     }
 }
 
@@ -45,6 +49,7 @@ pub(super) fn show(
             let all = json!({
                 "facts": facts,
                 "times": measured.times,
+                "suite": measured.suite,
                 "recall": measured.recalls,
                 "rates": measured.rates,
                 "verification": measured.verified,
@@ -55,7 +60,9 @@ pub(super) fn show(
             writeln!(out, "{name}: {value}")?;
         }
         let titles = [
-            "One query at a time, one thread, phrases of 7 to 75 characters",
+            "One query at a time, one thread, unmodified phrases",
+            "A suite: each query with one number of misses, one thread",
+            "The queries of the suite beside bins on the CPU",
             "Phrases of 5 to 12 words by number of errors, one thread; verified: by edit distance among the best 100",
             "Batches",
             "Batches of phrases with two errors, the best 100 candidates verified",
@@ -75,7 +82,7 @@ pub(super) fn show(
 /// Returns a page with all measurements.
 pub(super) fn page(facts: &[(&'static str, String)], measured: &Measured) -> Page {
     let mut page = Page::new("Approximate search over n-grams", facts);
-    let [of_times, of_recalls, of_rates, of_verified] = measured.tables();
+    let [of_times, of_totals, of_compared, of_recalls, of_rates, of_verified] = measured.tables();
     let times = &measured.times;
     let mut engines: Vec<String> = Vec::new();
     for t in times {
@@ -121,7 +128,7 @@ pub(super) fn page(facts: &[(&'static str, String)], measured: &Measured) -> Pag
     let note = "Speed of each query relative to the first engine, by its time on the first engine.";
     page.figures("Speedup", note, &engines, &drawn);
     page.table(&of_recalls);
-    for rows in [of_rates, of_verified] {
+    for rows in [of_totals, of_compared, of_rates, of_verified] {
         if rows.len() > 1 {
             page.table(&rows);
         }

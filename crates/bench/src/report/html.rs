@@ -7,19 +7,8 @@ use std::path::{Path, PathBuf};
 
 use warpseek_console::Failure;
 
+use super::colours::{COLOURS, DARK, LIGHT};
 use super::escape::escape;
-use super::svg::COLOURS;
-
-/// Colours of the series on a light background.
-const LIGHT: [&str; COLOURS] = [
-    "#2f6db5", "#d9700f", "#2c8f3c", "#c5303a", "#7d56b3", "#8a5a44", "#cf5fae", "#6b6f76",
-    "#98981a", "#0f97a8",
-];
-/// Colours of the series on a dark background.
-const DARK: [&str; COLOURS] = [
-    "#6ea8ea", "#f59a45", "#62c46f", "#f0757b", "#b392e3", "#c29782", "#ec93d0", "#a9aeb6",
-    "#cfcf55", "#4fcbdb",
-];
 
 const STYLE: &str = "
 :root { color-scheme: light dark; --ground: #fff; --ink: #1c1f24; --dim: #5c636e; --line: #dfe2e7; }

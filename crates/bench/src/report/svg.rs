@@ -1,13 +1,12 @@
-//! Charts as HTML figures with SVG: grouped bars, and curves. The page provides the style. A
-//! series has the same colour in all charts of a page.
+//! Charts with SVG: grouped bars, curves, and points. `draw` returns a figure of an HTML page, which
+//! provides the style; a series has the same colour in all charts of a page. `file` returns a file
+//! with style and legend.
 
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
+use super::colours::{COLOURS, LIGHT};
 use super::escape::escape;
-
-/// Number of colours. Further series reuse them.
-pub(crate) const COLOURS: usize = 10;
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 250.0;
@@ -21,7 +20,7 @@ const DRAWN: RangeInclusive<f64> = 1e-12..=1e15;
 
 /// The mapping of values to positions on an axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scale {
+pub enum Scale {
     /// A linear scale that starts at zero.
     Linear,
     /// A logarithmic scale. Values that are not positive are not drawn.
@@ -107,21 +106,31 @@ pub(crate) fn short(value: f64) -> String {
 }
 
 /// A series: its name and its values.
-pub(crate) type Series<T> = (String, Vec<T>);
+pub type Series<T> = (String, Vec<T>);
 
 /// Bars in groups: a group for each name, with a bar for each series.
-pub(crate) struct Bars {
-    pub(crate) title: String,
+pub struct Bars {
+    /// Title of the chart.
+    pub title: String,
     /// Unit of the values.
-    pub(crate) unit: String,
-    pub(crate) scale: Scale,
-    pub(crate) groups: Vec<String>,
-    pub(crate) series: Vec<Series<f64>>,
+    pub unit: String,
+    /// Scale of the values.
+    pub scale: Scale,
+    /// Names of the groups.
+    pub groups: Vec<String>,
+    /// A value for each group.
+    pub series: Vec<Series<f64>>,
 }
 
 impl Bars {
+    /// Renders the chart as a file.
+    pub fn file(&self) -> String {
+        let names: Vec<&str> = self.series.iter().map(|(name, _)| name.as_str()).collect();
+        file(&self.draw(), &self.title, &names)
+    }
+
     /// Renders the chart as HTML.
-    pub(crate) fn draw(&self) -> String {
+    pub fn draw(&self) -> String {
         let values = self.series.iter().flat_map(|(_, values)| values.iter().copied());
         let axis = Axis::new(self.scale, values);
         let mut svg = open(&self.title);
@@ -159,17 +168,30 @@ impl Bars {
 }
 
 /// Curves through points.
-pub(crate) struct Curves {
-    pub(crate) title: String,
+pub struct Curves {
+    /// Title of the chart.
+    pub title: String,
     /// Units of the horizontal and the vertical axis.
-    pub(crate) units: (String, String),
-    pub(crate) scales: (Scale, Scale),
-    pub(crate) series: Vec<Series<(f64, f64)>>,
+    pub units: (String, String),
+    /// Scales of the horizontal and the vertical axis.
+    pub scales: (Scale, Scale),
+    /// Points from left to right.
+    pub series: Vec<Series<(f64, f64)>>,
 }
 
 impl Curves {
+    /// Renders the chart as a file, with curves, or with the points alone.
+    pub fn file(&self, lines: bool) -> String {
+        let names: Vec<&str> = self.series.iter().map(|(name, _)| name.as_str()).collect();
+        file(&self.render(lines), &self.title, &names)
+    }
+
     /// Renders the chart as HTML.
-    pub(crate) fn draw(&self) -> String {
+    pub fn draw(&self) -> String {
+        self.render(true)
+    }
+
+    fn render(&self, lines: bool) -> String {
         let points = || self.series.iter().flat_map(|(_, points)| points.iter().copied());
         let across = Axis::new(self.scales.0, points().map(|p| p.0));
         let up = Axis::new(self.scales.1, points().map(|p| p.1));
@@ -186,12 +208,22 @@ impl Curves {
         }
         text(&mut svg, (left + right) / 2.0, bottom + 34.0, "middle", &self.units.0);
         for (s, (name, points)) in self.series.iter().enumerate() {
-            let _ = write!(svg, r#"<polyline class="c{}" points=""#, s % COLOURS);
             let place = |&(x, y): &(f64, f64)| {
                 let (x, y) = (across.position(x)?, up.position(y)?);
                 Some((left + x * (right - left), bottom - y * (bottom - top)))
             };
             let places: Vec<(f64, f64)> = points.iter().filter_map(place).collect();
+            if !lines {
+                for (x, y) in places {
+                    let class = s % COLOURS;
+                    let _ = write!(
+                        svg,
+                        r#"<circle class="c{class}" cx="{x:.1}" cy="{y:.1}" r="1.8"/>"#
+                    );
+                }
+                continue;
+            }
+            let _ = write!(svg, r#"<polyline class="c{}" points=""#, s % COLOURS);
             // A single point is drawn as a short line.
             let alone = places.first().filter(|_| places.len() == 1).map(|(x, y)| (x + 3.0, *y));
             for (x, y) in places.iter().copied().chain(alone) {
@@ -201,6 +233,40 @@ impl Curves {
         }
         svg + "</svg></figure>\n"
     }
+}
+
+/// Height of a line of the legend.
+const LEGEND_LINE: f64 = 16.0;
+
+/// Turns a figure into a file of its own: with a name space, a style for light and dark
+/// backgrounds, its title, and a legend below.
+fn file(figure: &str, title: &str, names: &[&str]) -> String {
+    let svg = figure.split_once("<svg").and_then(|(_, rest)| rest.split_once('>'));
+    let body = svg.and_then(|(_, rest)| rest.split_once("</svg>")).map_or("", |(body, _)| body);
+    let top = 2.0 * LEGEND_LINE;
+    let height = HEIGHT + top + LEGEND_LINE * names.len() as f64;
+    let mut svg = format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" aria-label="{title}"><style>text {{ font: 11px system-ui, sans-serif; fill: #5c636e; }} .title {{ font-weight: 600; font-size: 13px; }} .grid {{ stroke: #b4bac3; stroke-opacity: .5; }} polyline {{ fill: none !important; stroke-width: 2; }} rect, circle {{ stroke: none !important; }}"#,
+        title = escape(title),
+    );
+    for (i, colour) in LIGHT.iter().enumerate() {
+        let _ = write!(svg, " .c{i} {{ fill: {colour}; stroke: {colour}; }}");
+    }
+    svg += "</style>";
+    let title = escape(title);
+    let _ = write!(svg, r#"<text class="title" x="4" y="16">{title}</text>"#);
+    let _ = write!(svg, r#"<g transform="translate(0 {top})">{body}</g>"#);
+    for (s, name) in names.iter().enumerate() {
+        let y = HEIGHT + top + LEGEND_LINE * s as f64;
+        let class = s % COLOURS;
+        let _ = write!(
+            svg,
+            r#"<rect class="c{class}" x="{}" y="{y}" width="10" height="10"/>"#,
+            FRAME.0
+        );
+        text(&mut svg, FRAME.0 + 16.0, y + 9.0, "start", name);
+    }
+    svg + "</svg>\n"
 }
 
 fn open(title: &str) -> String {
@@ -306,6 +372,32 @@ mod tests {
             assert!(svg.contains(&format!("&lt;{name}&gt;")), "{name}: {svg}");
             assert!(!svg.contains(&format!("<{name}>")), "{name}: {svg}");
         }
+    }
+
+    #[test]
+    fn a_file_has_its_own_style_and_legend() {
+        let bars = Bars {
+            title: "Times".into(),
+            unit: "ms".into(),
+            scale: Scale::Linear,
+            groups: vec!["a".into()],
+            series: vec![("<one>".into(), vec![1.0]), ("two".into(), vec![2.0])],
+        };
+        let svg = bars.file();
+        for part in ["http://www.w3.org/2000/svg", "<style>", "&lt;one&gt;</text>", "Times</text>"]
+        {
+            assert!(svg.contains(part), "{part}: {svg}");
+        }
+        assert_eq!(svg.matches("<rect").count(), 4, "two bars, two entries of the legend");
+        let curves = Curves {
+            title: String::new(),
+            units: (String::new(), String::new()),
+            scales: (Scale::Linear, Scale::Linear),
+            series: vec![("s".into(), vec![(1.0, 2.0), (2.0, 3.0)])],
+        };
+        assert_eq!(curves.file(false).matches("<circle").count(), 2);
+        assert_eq!(curves.file(true).matches("<polyline").count(), 1);
+        assert!(!curves.file(true).contains("<circle"));
     }
 
     proptest! {

@@ -21,6 +21,7 @@ mod phrases;
 mod plan;
 mod quantize;
 mod queries;
+mod reproduce;
 mod run_eval;
 mod schema;
 mod search;

@@ -36,8 +36,8 @@ pub(super) fn singles(
     cells: &[Cell],
     out: &mut impl Write,
 ) -> Result<()> {
-    let Some(first) = cells.first() else { return Ok(()) };
-    let (name, algorithm, mode) = (first.table, first.algorithm, &first.mode);
+    let Some(first) = sequential.first() else { return Ok(()) };
+    let (algorithm, mode) = (first.algorithm, &first.mode);
     writeln!(out, "\n{algorithm}, {mode}: on one core")?;
     let mut of_cpu =
         vec![["class", "docs per list", "queries", "ms", "thesis"].map(String::from).to_vec()];
@@ -47,6 +47,8 @@ pub(super) fn singles(
         vec![row.class.to_owned(), docs, row.queries.to_string(), ms, thesis_ms]
     }));
     table(&of_cpu, out)?;
+    let Some(first) = cells.first() else { return Ok(()) };
+    let name = first.table;
     let classes: Vec<&[Cell]> = cells.chunks(cells.len() / sequential.len().max(1)).collect();
     let in_row = |row: usize, columns: fn(&Cell) -> Vec<String>| {
         let mut line = settings(&classes[0][row]);
@@ -106,6 +108,9 @@ pub(super) fn batches(cells: &[Cell], out: &mut impl Write) -> Result<()> {
 
 /// Prints the key figures of each algorithm.
 pub(super) fn goals(goals: &[Goals], out: &mut impl Write) -> Result<()> {
+    if goals.is_empty() {
+        return Ok(());
+    }
     writeln!(
         out,
         "\nExtra-long lists, safe-read over local on the device; heterogeneous batches over one core"
