@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use warpseek::cache::AnswerCache;
 use warpseek::index::{Damage, ScrubStatus, Scrubber};
 use warpseek_front::{Hosts, Remote};
 
@@ -47,6 +48,8 @@ pub(crate) struct App {
     /// Host names that the server answers to.
     pub(crate) hosts: Hosts,
     pub(crate) metrics: PrometheusHandle,
+    /// The cache of answers that all indexes share, unless it is disabled.
+    pub(crate) answers: Option<Arc<AnswerCache>>,
     pub(crate) scrolls: Contexts<Scroll>,
     pub(crate) points_in_time: Contexts<PointInTime>,
     pub(crate) tasks: Tasks,
@@ -95,6 +98,7 @@ impl App {
             keys,
             hosts,
             metrics,
+            answers: None,
             snapshots,
             load: Load::new(),
             remote: OnceLock::new(),

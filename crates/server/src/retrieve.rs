@@ -92,7 +92,8 @@ fn run(app: &App, call: &Call) -> Reply {
     let request = |text: &String| under(Request::new(node(&view.mapping, text)).k(k), &limit, left);
     let requests: Vec<Request> = queries.iter().map(request).collect();
     let mut result = Vec::with_capacity(queries.len());
-    for (response, request) in view.searcher.search_batch(&requests).into_iter().zip(&requests) {
+    let responses = view.search_batch(&requests, |_| true);
+    for (response, request) in responses.into_iter().zip(&requests) {
         let response = response?;
         count_search(app, &index.name, &view, request, &response);
         // The format of these answers cannot express that they are incomplete.

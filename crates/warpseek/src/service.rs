@@ -152,7 +152,7 @@ impl Planned {
     fn respond(&self, served: Served) -> ServiceResponse {
         let took = served.took;
         let (snapshot, plan) = (self.opened.snapshot.clone(), self.plan.clone());
-        served.map(|answer| Response { snapshot, plan, answer, took })
+        served.map(|answer| Response { snapshot, plan, answer: Arc::new(answer), took })
     }
 }
 

@@ -106,7 +106,7 @@ pub(super) async fn search_batch(
         let requests: Vec<Request> =
             asks.iter().flatten().map(|(_, request, _)| request.clone()).collect();
         app.config.limits.check_hits(requests.iter().map(|request| request.k))?;
-        let mut responses = view.searcher.search_batch(&requests).into_iter();
+        let mut responses = view.search_batch(&requests, |_| true).into_iter();
         let mut body = b"{\"results\":[".to_vec();
         for (i, ask) in asks.into_iter().enumerate() {
             let answer = ask.and_then(|(asked, request, limit)| {
@@ -146,7 +146,7 @@ pub(super) async fn count(
         let asked = CountRequest::read(call.json()?)?;
         let asked = SearchRequest { count: true, k: 0, ..asked.into() };
         let (request, limit) = asked.plan(app, &view, &call.caller)?;
-        let response = view.search(&request)?;
+        let response = view.search(&request, true)?;
         call.caller.check(&limit)?;
         count_search(app, &index.name, &view, &request, &response);
         let (steps, showing) = (&mut StepsAnswer::default(), (&call.caller, &limit));
@@ -170,7 +170,7 @@ pub(super) async fn explain(
         let asked: SearchRequest = ExplainRequest::read(call.json()?)?.into();
         let (request, limit) = asked.plan(app, &view, &call.caller)?;
         let request = request.k(1).filter(Node::Filter(Filter::Ids(vec![id.clone()])));
-        let response = view.search(&request)?;
+        let response = view.search(&request, true)?;
         call.caller.check(&limit)?;
         if response.hits().is_empty() {
             if !response.coverage().is_complete() {

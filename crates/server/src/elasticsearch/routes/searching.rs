@@ -222,7 +222,8 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
         for batch in batches.into_values() {
             let requests: Vec<Request> =
                 batch.iter().map(|(_, planned, ..)| planned.request.clone()).collect();
-            let responses = batch[0].1.view.searcher.search_batch(&requests);
+            let view = &batch[0].1.view;
+            let responses = view.search_batch(&requests, |i| batch[i].1.may_use_cache);
             call.caller.check(&Limit::none())?;
             for ((i, planned, ask, warnings), response) in batch.into_iter().zip(responses) {
                 let answer = response.map_err(Failure::from);
@@ -291,6 +292,9 @@ fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
         let mut ask = Ask::parse(body, &call.params, &app.config.limits)?;
         if let Some(allow_partial) = flag("allow_partial_search_results")? {
             ask.allow_partial = allow_partial;
+        }
+        if let Some(may_use_cache) = flag("request_cache")? {
+            ask.may_use_cache = may_use_cache;
         }
         for key in ["routing", "preference"] {
             if header.get(key).is_some_and(|value| !value.is_null()) {
