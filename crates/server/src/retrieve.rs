@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use warpseek::Request;
 use warpseek::query::{Node, Words};
 
-use crate::app::{App, run_read};
+use crate::app::{App, run_searches};
 use crate::elasticsearch::mapping::{Field, Layout, Mapping};
 use crate::error::{Failure, Kind};
 use crate::http::answer::{Answer, Reply};
@@ -32,7 +32,8 @@ enum Dialect {
 pub(crate) async fn retrieve(State(app): State<Arc<App>>, call: Result<Call, Failure>) -> Reply {
     // Reading the body may already fail because the server is overloaded.
     let call = call.map_err(overloaded)?;
-    run_read(&app, move |app| run(app, &call)).await.map_err(overloaded)
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| run(app, &call)).await.map_err(overloaded)
 }
 
 /// Turns an overload into status 503. Clients retry on 503 but show any 4xx response to the

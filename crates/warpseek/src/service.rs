@@ -21,7 +21,9 @@ use stations::Stations;
 
 pub use calibration::CalibrationReport;
 pub use warpseek_sched::calibrate::Calibration;
-pub use warpseek_sched::service::{Cohorts, Counts as ServiceCounts, ServiceError, ServiceStatus};
+pub use warpseek_sched::service::{
+    Cohorts, Counts as ServiceCounts, Nanos, PATIENCE, ServiceError, ServiceStatus, due,
+};
 pub use warpseek_sched::{
     CacheCounts as ResultCacheCounts, HeapBytes, Key as ResultKey, Lookup, ResultCache,
 };

@@ -1,7 +1,7 @@
 //! The search routes of `/v1`.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
@@ -12,7 +12,7 @@ use warpseek::query::{Filter, Limit, Node};
 
 use super::answer::{ExplanationAnswer, SearchAnswer, StepsAnswer, TraceAnswer, ms};
 use super::ask::{CountRequest, ExplainRequest, SearchRequest};
-use crate::app::{App, run_read, run_search};
+use crate::app::{App, run_search, run_searches};
 use crate::error::{Failure, Kind, brief};
 use crate::http::answer::{Answer, Reply};
 use crate::http::call::Call;
@@ -24,8 +24,10 @@ pub(crate) async fn search_index(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    let caller = call.caller.clone();
-    run_search(&app, &caller, move |app, caller| {
+    let given = call.peek("deadline_ms").and_then(|time| time.as_u64());
+    let time = Some(given.unwrap_or(app.config.deadline_ms)).filter(|ms| *ms > 0);
+    let (caller, time) = (call.caller.clone(), time.map(Duration::from_millis));
+    run_search(&app, &caller, time, move |app, caller| {
         let start = Instant::now();
         let index = app.catalogue().get_to_read(&index)?;
         let view = index.view();
@@ -61,7 +63,8 @@ pub(super) async fn search_batch(
     headers: HeaderMap,
     call: Call,
 ) -> Reply {
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let index = app.catalogue().get_to_read(&index)?;
         if arrow::is_arrow(&headers) {
             return arrow::batch(app, &index, &call.body, &call.caller);
@@ -140,7 +143,8 @@ pub(super) async fn count(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let index = app.catalogue().get_to_read(&index)?;
         let view = index.view();
         let asked = CountRequest::read(call.json()?)?;
@@ -164,7 +168,8 @@ pub(super) async fn explain(
     Path((name, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let index = app.catalogue().get_to_read(&name)?;
         let view = index.view();
         let asked: SearchRequest = ExplainRequest::read(call.json()?)?.into();

@@ -119,16 +119,22 @@ fn every_clause_stops_at_its_deadline() {
     );
 }
 
-/// Sends a request and disconnects while it is being answered.
-fn send_and_leave(server: &Running, path: &str, body: &str) {
+/// Sends a request and does not wait for its answer.
+fn begin(server: &Running, path: &str, body: &str) -> TcpStream {
     let host = server.url.trim_start_matches("http://");
-    let abandoned = metric(server, "warpseek_abandoned_requests_total");
     let mut stream = TcpStream::connect(host).unwrap();
     let head =
         format!("POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n");
     stream
         .write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes())
         .unwrap();
+    stream
+}
+
+/// Sends a request and disconnects while it is being answered.
+fn send_and_leave(server: &Running, path: &str, body: &str) {
+    let abandoned = metric(server, "warpseek_abandoned_requests_total");
+    let stream = begin(server, path, body);
     wait_until("the search begins", || metric(server, "warpseek_searches_running") > 0.0);
     // Longer than a search may run on a connection thread.
     std::thread::sleep(Duration::from_millis(100));
@@ -158,6 +164,34 @@ fn searches_of_clients_that_leave_stop() {
     // No other search waits behind them.
     let quick = json!({"query": {"match": {"text": "fig"}}, "size": 1, "_source": false});
     assert_eq!(server.ids("long", &quick).len(), 1);
+}
+
+#[test]
+fn a_search_whose_time_is_up_does_not_wait_for_its_turn() {
+    let data = tempfile::tempdir().unwrap();
+    let server = with_long_documents(data.path(), &[]);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let running = || metric(&server, "warpseek_searches_running");
+    let long = json!({"query": phrase()}).to_string();
+    let streams: Vec<TcpStream> =
+        (0..cores).map(|_| begin(&server, "/long/_search", &long)).collect();
+    wait_until("all searches begin", || running() == cores as f64);
+    let fig = json!({"match": {"text": "fig"}});
+    let body = json!({"query": fig, "timeout": "20ms"});
+    let found = server.ok("POST", "/long/_search", &body);
+    assert_eq!((&found["timed_out"], &found["hits"]["hits"]), (&json!(true), &json!([])));
+    let found = server.ok("POST", "/_search?timeout=20ms", &json!({"query": fig}));
+    assert_eq!(found["timed_out"], true);
+    let strict = server.ask("POST", "/long/_search?allow_partial_search_results=false", &body);
+    assert_eq!(strict.status, 504, "{}", strict.text);
+    let body = json!({"query": "fig", "deadline_ms": 20});
+    let found = server.ok("POST", "/v1/indexes/long/search", &body);
+    assert_eq!((&found["coverage"]["full"], &found["hits"]), (&json!(false), &json!([])));
+    assert_eq!(running(), cores as f64, "the others ended by themselves");
+    drop(streams);
+    wait_until("all searches end", || running() == 0.0);
+    let found = server.ok("POST", "/long/_search", &json!({"query": fig, "timeout": "1h"}));
+    assert_eq!(found["timed_out"], false);
 }
 
 #[test]

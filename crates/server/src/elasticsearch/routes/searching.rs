@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use warpseek::query::{Bool, Filter, Limit, Node};
 
 use super::naming::Naming;
 use super::points_in_time::search_point_in_time;
-use crate::app::{App, run_read, run_search};
+use crate::app::{App, run_search, run_searches};
 use crate::elasticsearch::search::{
     Ask, Found, Planned, Scroll, Showing, SourceFilter, Target, Total, add, duration, execute,
     explained, finish, merge_parts, plan, wants_all,
@@ -40,10 +40,19 @@ pub(super) fn targets(app: &App, index: &str, naming: Naming) -> Result<Vec<Targ
     Ok(naming.select(app, index)?.into_iter().map(Target::from).collect())
 }
 
+/// Returns the time limit of a search whose body is not parsed yet, as far as it can be told.
+fn time_before_parsing(app: &App, call: &Call) -> Option<Duration> {
+    let given = || call.params.iter().find(|(name, _)| *name == "timeout").map(|(_, time)| time);
+    let time = call.peek("timeout").or_else(|| given().map(Value::from));
+    let time = time.and_then(|time| duration("timeout", &time).ok().flatten());
+    let default = Duration::from_millis(app.config.deadline_ms);
+    time.or((!default.is_zero()).then_some(default))
+}
+
 /// Answers a search, which may begin a scroll or use a point in time.
 async fn answer_search(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
-    let caller = call.caller.clone();
-    run_search(&app, &caller, move |app, caller| {
+    let (caller, time) = (call.caller.clone(), time_before_parsing(&app, &call));
+    run_search(&app, &caller, time, move |app, caller| {
         let ask = Ask::parse(call.json()?, &call.params, &app.config.limits)?;
         if ask.pit.is_some() {
             if index.is_some() {
@@ -104,7 +113,8 @@ pub(super) async fn scroll_in_path(
 async fn scroll_on(app: Arc<App>, id: String, body: Value, call: Call) -> Reply {
     let keep = body.get("scroll").cloned().or_else(|| call.params.get("scroll").map(Value::from));
     let keep = keep.map(|keep| duration("scroll", &keep)).transpose()?.flatten();
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let mut warnings = Vec::new();
         let body = app.scrolls.with(&id, keep, |scroll| {
             let (at, size) = (scroll.at, scroll.found.ask.size);
@@ -182,7 +192,8 @@ pub(super) async fn msearch(
 
 /// Answers a multi-search. Searches of the same index form one batch for the engine.
 async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let start = Instant::now();
         let asked = pairs(app, &index, &call)?;
         let wanted = |asked: &Asked| asked.as_ref().map_or(0, |(_, ask)| ask.from + ask.size);
@@ -403,7 +414,8 @@ pub(super) async fn count(
 }
 
 async fn count_of(app: Arc<App>, index: String, call: Call) -> Reply {
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let (counted, warnings) = number_of(app, &index, &call)?;
         let parts = Naming::of(&call.params).select(app, &index)?.len();
         Ok(Answer::json(json!({"count": counted, "_shards": {"total": parts, "successful": parts, "skipped": 0, "failed": 0}})).warnings(warnings))
@@ -433,7 +445,8 @@ pub(super) async fn explain(
     Path((index, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let body = call.json()?;
         only(&body, &["query"])?;
         let ask = Ask::parse(body, &call.params, &app.config.limits)?;
