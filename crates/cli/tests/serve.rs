@@ -100,6 +100,12 @@ fn settings_are_printed_and_mistakes_refused() {
     let hosts = ["data", "--allowed-hosts", "search.example,10.0.0.7", "--print-config"];
     let (code, out, _) = run(&hosts);
     assert!(code == Some(0) && out.contains("search.example") && out.contains("10.0.0.7"), "{out}");
+    for (given, bytes) in [("3M", 3 << 20), ("0", 0)] {
+        let (code, out, _) = run(&["data", "--cache", given, "--print-config"]);
+        assert!(code == Some(0) && out.contains(&format!("\ncache = {bytes}\n")), "{out}");
+    }
+    let (code, _, error) = run(&["data", "--cache", "-1"]);
+    assert!(code == Some(2) && error.contains("--cache"), "{error}");
     let (code, _, error) = run(&["data", "--allowed-hosts", "http://search.example"]);
     assert!(code == Some(2) && error.contains("allowed_hosts"), "{error}");
     let (code, _, error) = run(&["data", "--listen", "0.0.0.0:0"]);

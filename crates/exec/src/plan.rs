@@ -79,6 +79,20 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns the approximate number of bytes of memory, including those shared with other plans.
+    pub fn bytes(&self) -> usize {
+        fn allocated<T>(vec: &Vec<T>) -> usize {
+            vec.capacity() * size_of::<T>()
+        }
+        let term = |term: &PlanTerm| term.term.capacity() + allocated(&term.lists);
+        let terms = allocated(&self.terms) + self.terms.iter().map(term).sum::<usize>();
+        let words = self.missing.iter().map(|(_, word)| word.capacity()).sum::<usize>();
+        let mask = self.mask.as_ref().map_or(0, |mask| mask.bytes());
+        let tree = self.tree.as_ref().map_or(0, |tree| tree.bytes());
+        let gather = self.gather.as_ref().map_or(0, |gather| gather.bytes());
+        size_of::<Plan>() + terms + allocated(&self.missing) + words + mask + tree + gather
+    }
+
     /// Returns the contribution of a static score, in units.
     #[inline]
     pub fn static_score(&self, score: f32) -> Score {

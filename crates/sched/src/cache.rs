@@ -114,6 +114,25 @@ impl<V: HeapBytes, W> ResultCache<V, W> {
         Lookup::Lead(waiter)
     }
 
+    /// Returns the value of a key if the cache has it, for callers that neither lead nor follow:
+    /// they compute a missing value themselves, even if others are computing it already, and
+    /// [`add`](ResultCache::add) it.
+    pub fn get(&self, key: &Key) -> Option<Arc<V>> {
+        let shard = &mut *self.shard(key);
+        let value = shard.kept.get(key).cloned();
+        match value {
+            Some(_) => shard.counts.hits += 1,
+            None => shard.counts.misses += 1,
+        }
+        value
+    }
+
+    /// Keeps the value of a key if it fits. It must be a complete answer.
+    pub fn add(&self, key: &Key, value: &Arc<V>) {
+        let shard = &mut *self.shard(key);
+        shard.counts.evicted += shard.kept.add(key, value);
+    }
+
     /// Ends a computation and returns its waiters, the earliest first. The cache keeps the value
     /// if `keep` is set and the value fits; it must be a complete answer then. Each waiter may
     /// accept a value that is not kept, or look up the key again, which makes one of them the
@@ -144,8 +163,14 @@ impl<V: HeapBytes, W> ResultCache<V, W> {
     /// Drops the entries of a snapshot that is no longer searched. Computations in flight
     /// continue; the values that they add are evicted in time, since no lookup finds them.
     pub fn forget(&self, snapshot: SnapshotId) {
+        self.forget_all(|other| other == snapshot);
+    }
+
+    /// Drops the entries of all snapshots for which `is_gone` returns true, like
+    /// [`forget`](ResultCache::forget).
+    pub fn forget_all(&self, is_gone: impl Fn(SnapshotId) -> bool) {
         for shard in &self.shards {
-            locked(shard).kept.forget(snapshot);
+            locked(shard).kept.forget(&is_gone);
         }
     }
 

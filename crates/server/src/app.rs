@@ -5,13 +5,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use warpseek::cache::AnswerCache;
 use warpseek::index::{Damage, ScrubStatus, Scrubber};
 use warpseek_front::{Hosts, Remote};
 
 use crate::elasticsearch::search::{PointInTime, Scroll};
 use crate::error::{Failure, Kind};
-use crate::http::admission::AdmissionQueue;
+use crate::http::admission::{AdmissionQueue, Wish};
 use crate::http::caller::Caller;
+use crate::http::costs::{Costs, RequestKind};
 use crate::http::keys::Keys;
 use crate::indexes::catalogue::Catalogue;
 use crate::indexes::contexts::Contexts;
@@ -47,6 +49,8 @@ pub(crate) struct App {
     /// Host names that the server answers to.
     pub(crate) hosts: Hosts,
     pub(crate) metrics: PrometheusHandle,
+    /// The cache of answers that all indexes share, unless it is disabled.
+    pub(crate) answers: Option<Arc<AnswerCache>>,
     pub(crate) scrolls: Contexts<Scroll>,
     pub(crate) points_in_time: Contexts<PointInTime>,
     pub(crate) tasks: Tasks,
@@ -72,6 +76,8 @@ pub(crate) struct App {
     pub(crate) reads: AdmissionQueue,
     pub(crate) writes: AdmissionQueue,
     pace: Pace,
+    /// Expected times of searches and other reads.
+    costs: Costs,
     pub(crate) remote_searches: AdmissionQueue,
     requests: AtomicU64,
 }
@@ -97,6 +103,7 @@ impl App {
             keys,
             hosts,
             metrics,
+            answers: None,
             snapshots,
             load: Load::new(),
             remote: OnceLock::new(),
@@ -116,6 +123,7 @@ impl App {
             // one sync.
             writes: AdmissionQueue::new(cores.max(4) * 4, queue, "writes"),
             pace: Pace::default(),
+            costs: Costs::default(),
             remote_searches: AdmissionQueue::without_work(
                 OF_A_CLUSTER,
                 queue,
@@ -205,6 +213,11 @@ impl App {
         })
     }
 
+    /// Returns the wish of a request of this kind for its turn.
+    fn wish(&self, arrived: Instant, kind: RequestKind) -> Wish {
+        Wish { arrived, cost: self.costs.expected(kind), deadline: None }
+    }
+
     /// Returns an id for a request that has none.
     pub(crate) fn request_id(&self) -> String {
         format!("ws-{:08x}", self.requests.fetch_add(1, Ordering::Relaxed))
@@ -271,50 +284,79 @@ impl Pace {
     }
 }
 
-/// Runs one search.
+/// Runs one search, when its turn comes. `time` is its time limit; if it ends before that, the
+/// search gets a late caller, and returns at once with what it has found, which is nothing.
 ///
 /// While searches are quick, the search runs on the calling thread once the queue admits it:
 /// passing it to another thread and back would take as long as the search. A search that may be
 /// slow, or that waits for a GPU, goes to a blocking thread. A search that turns out to be slow
 /// is restarted there, because the calling thread also serves connections, including that of the
 /// caller.
-///
-/// A search whose deadline passes while it waits runs at once; its limit is over then, so it
-/// answers without searching.
 pub(crate) async fn run_search<T: Send + 'static>(
     app: &Arc<App>,
     caller: &Caller,
-    time: impl Fn(&App) -> Option<Duration> + Send + Sync,
+    time: Option<Duration>,
     work: impl Fn(&App, &Caller) -> Result<T, Failure> + Send + Sync + 'static,
 ) -> Result<T, Failure> {
     let work = Arc::new(work);
     let timed = |hurry: Option<Duration>| {
         let (app, caller, work) = (app.clone(), caller.clone(), work.clone());
-        move || {
+        move |is_late: bool| {
+            if is_late {
+                return work(&app, &caller.late());
+            }
             let start = Instant::now();
-            let caller = hurry.map_or_else(|| caller.clone(), |time| caller.hurried(time));
-            let done = work(&app, &caller);
+            let attempt = hurry.map_or_else(|| caller.clone(), |time| caller.hurried(time));
+            let done = work(&app, &attempt);
             app.pace.note(start.elapsed());
+            app.costs.note(caller.kind, start.elapsed());
             done
         }
     };
-    let deadline = || caller.arrived.checked_add(time(app)?);
+    let deadline = time.and_then(|time| caller.arrived.checked_add(time));
+    let wish = || Wish { deadline, ..app.wish(caller.arrived, caller.kind) };
     if app.config.device == Device::Cpu && app.pace.is_quick() {
-        match app.searches.run_here(deadline, timed(Some(HURRY))).await {
+        match app.searches.run_here_in_turn(wish(), timed(Some(HURRY))).await {
             Err(failure) if failure.kind == Kind::HandOver => {}
             done => return done,
         }
     }
-    app.searches.run_before(deadline, timed(None)).await
+    app.searches.run_in_turn(wish(), timed(None)).await
 }
 
-/// Runs searches or other reads on a blocking thread, with access to the shared state.
+/// Runs several searches, or one whose answer cannot be partial, on a blocking thread when their
+/// turn comes.
+pub(crate) async fn run_searches<T: Send + 'static>(
+    app: &Arc<App>,
+    caller: &Caller,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    run_timed(app, app.wish(caller.arrived, caller.kind), caller.kind, work).await
+}
+
+async fn run_timed<T: Send + 'static>(
+    app: &Arc<App>,
+    wish: Wish,
+    kind: RequestKind,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let shared = app.clone();
+    let work = move |_| {
+        let start = Instant::now();
+        let done = work(&shared);
+        shared.costs.note(kind, start.elapsed());
+        done
+    };
+    app.searches.run_in_turn(wish, work).await
+}
+
+/// Runs reads other than searches on a blocking thread, with access to the shared state.
 pub(crate) async fn run_read<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let shared = app.clone();
-    app.searches.run(move || work(&shared)).await
+    let kind = RequestKind::default();
+    run_timed(app, app.wish(Instant::now(), kind), kind, work).await
 }
 
 /// Runs the read of documents by their ids on a blocking thread.

@@ -13,7 +13,7 @@ use axum::http::HeaderMap;
 use axum::routing::post;
 use serde_json::{Value, json};
 
-use crate::app::{App, run_read};
+use crate::app::{App, run_searches};
 use crate::elasticsearch::search::{Ask, Showing, Target, execute};
 use crate::error::{Failure, Kind, brief};
 use crate::http::answer::{Answer, Reply};
@@ -75,7 +75,9 @@ async fn message(State(app): State<Arc<App>>, headers: HeaderMap, call: Call) ->
                 return Ok(error(id, INVALID_PARAMS, &format!("unknown tool: {}", brief(&name))));
             }
             let arguments = params["arguments"].clone();
-            let done = run_read(&app, move |app| tool(app, &name, &arguments, &call.caller)).await;
+            let caller = call.caller.clone();
+            let work = move |app: &App| tool(app, &name, &arguments, &call.caller);
+            let done = run_searches(&app, &caller, work).await;
             match done {
                 Ok(found) => {
                     let text = serde_json::to_string(&found).unwrap_or_default();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use warpseek::Request;
 use warpseek::query::{Node, Words};
 
-use crate::app::{App, run_read};
+use crate::app::{App, run_searches};
 use crate::elasticsearch::mapping::{Field, Layout, Mapping};
 use crate::error::{Failure, Kind};
 use crate::http::answer::{Answer, Reply};
@@ -32,7 +32,8 @@ enum Dialect {
 pub(crate) async fn retrieve(State(app): State<Arc<App>>, call: Result<Call, Failure>) -> Reply {
     // Reading the body may already fail because the server is overloaded.
     let call = call.map_err(overloaded)?;
-    run_read(&app, move |app| run(app, &call)).await.map_err(overloaded)
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| run(app, &call)).await.map_err(overloaded)
 }
 
 /// Turns an overload into status 503. Clients retry on 503 but show any 4xx response to the
@@ -92,7 +93,8 @@ fn run(app: &App, call: &Call) -> Reply {
     let request = |text: &String| under(Request::new(node(&view.mapping, text)).k(k), &limit, left);
     let requests: Vec<Request> = queries.iter().map(request).collect();
     let mut result = Vec::with_capacity(queries.len());
-    for (response, request) in view.searcher.search_batch(&requests).into_iter().zip(&requests) {
+    let responses = view.search_batch(&requests, |_| true);
+    for (response, request) in responses.into_iter().zip(&requests) {
         let response = response?;
         count_search(app, &index.name, &view, request, &response);
         // The format of these answers cannot express that they are incomplete.

@@ -23,6 +23,7 @@ use tokio::net::TcpListener;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
+use warpseek::cache::AnswerCache;
 use warpseek::devices::Device as Gpu;
 use warpseek::options::CalibrationChoice;
 use warpseek::{DeviceChoice, SearcherOptions};
@@ -116,8 +117,9 @@ impl Server {
             // example, must not prevent others from being served.
             searcher = searcher.gpu_from(0);
         }
-        let opening =
-            Opening { refresh: Duration::from_millis(config.refresh_ms.max(1)), searcher };
+        let refresh = Duration::from_millis(config.refresh_ms.max(1));
+        let answers = (config.cache > 0).then(|| Arc::new(AnswerCache::new(config.cache)));
+        let opening = Opening { refresh, searcher, answers };
         let names = TlsOptions { certificate: "tls.certificate", key: "tls.key" };
         Self::listen(config, keys, names, Role::Indexes(Box::new(opening)))
     }
@@ -159,6 +161,9 @@ impl Server {
         let mut app = App::new(config, keys, hosts, metrics, snapshots);
         // Nothing rotates the log of an aggregator, which reports what happens to its nodes.
         app.logs_requests = matches!(role, Role::Indexes(_));
+        if let Role::Indexes(opening) = &role {
+            app.answers.clone_from(&opening.answers);
+        }
         let app = Arc::new(app);
         Ok(Server { app, role, listener, address, tls, runtime })
     }
@@ -320,6 +325,9 @@ async fn reload(app: Arc<App>, tls: Option<Arc<Tls>>) {
             // Releases the memory of recorded times, which grows until upkeep runs, even if
             // nothing scrapes the metrics.
             app.metrics.run_upkeep();
+            if let Some(answers) = &app.answers {
+                answers.drop_gone();
+            }
             if let Some(catalogue) = app.catalogue_if_open().filter(|_| app.is_ready()) {
                 catalogue.look_around();
             }

@@ -52,6 +52,7 @@
 //! | answer one request | [`Searcher::search`] |
 //! | answer thousands of requests | [`Searcher::search_batch`], [`Searcher::search_arrays`] |
 //! | serve requests with deadlines, on the CPU and a GPU together | [`Searcher::service`] |
+//! | keep the answers of searches for equal ones | [`cache::AnswerCache`] |
 //! | choose ranking, device, algorithm and threads | [`SearcherOptions`] |
 //! | search in fields, require or exclude words | [`QueryInput::Expression`], [`query::Node`] |
 //! | restrict a search to some documents | [`Request::filter`], [`Request::among`] |
@@ -103,6 +104,7 @@
 //! Only one writer at a time can change an index, also across processes. Writers never disturb
 //! searchers: each searcher keeps the snapshot that it opened until it is refreshed.
 
+pub mod cache;
 mod calibration;
 pub mod contamination;
 mod costs;

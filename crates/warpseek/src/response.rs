@@ -39,7 +39,7 @@ pub use warpseek_exec::{Coverage, Explanation, FieldExplanation, ScorePart, Term
 pub struct Response {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) plan: Arc<Plan>,
-    pub(crate) answer: Answer,
+    pub(crate) answer: Arc<Answer>,
     pub(crate) took: Duration,
 }
 

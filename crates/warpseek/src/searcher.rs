@@ -285,7 +285,7 @@ impl Searcher {
             Err(ExecError::Stopped) => now.nothing(request)?,
             Err(error) => return Err(error.into()),
         };
-        let (snapshot, plan) = (now.snapshot.clone(), Arc::new(plan));
+        let (snapshot, plan, answer) = (now.snapshot.clone(), Arc::new(plan), Arc::new(answer));
         Ok(Response { snapshot, plan, answer, took: start.elapsed() })
     }
 
@@ -309,8 +309,13 @@ impl Searcher {
                 Err(ExecError::Stopped) => {
                     let nothing = now.nothing(&requests[i]).map_err(Error::from);
                     responses[i] = Some(nothing.map(|(plan, answer)| {
-                        let (snapshot, plan) = (now.snapshot.clone(), Arc::new(plan));
-                        Response { snapshot, plan, answer, took: start.elapsed() }
+                        let (plan, answer) = (Arc::new(plan), Arc::new(answer));
+                        Response {
+                            snapshot: now.snapshot.clone(),
+                            plan,
+                            answer,
+                            took: start.elapsed(),
+                        }
                     }));
                 }
                 Err(error) => responses[i] = Some(Err(error.into())),
@@ -334,7 +339,7 @@ impl Searcher {
                 let snapshot = now.snapshot.clone();
                 responses[i] = Some(match answer {
                     Ok(answer) => {
-                        let plan = Arc::new(plan);
+                        let (plan, answer) = (Arc::new(plan), Arc::new(answer));
                         Ok(Response { snapshot, plan, answer, took })
                     }
                     Err(error) => Err(error.into()),

@@ -21,7 +21,9 @@ use stations::Stations;
 
 pub use calibration::CalibrationReport;
 pub use warpseek_sched::calibrate::Calibration;
-pub use warpseek_sched::service::{Cohorts, Counts as ServiceCounts, ServiceError, ServiceStatus};
+pub use warpseek_sched::service::{
+    Cohorts, Counts as ServiceCounts, Nanos, PATIENCE, ServiceError, ServiceStatus, due,
+};
 pub use warpseek_sched::{
     CacheCounts as ResultCacheCounts, HeapBytes, Key as ResultKey, Lookup, ResultCache,
 };
@@ -154,7 +156,7 @@ impl Planned {
     fn respond(&self, served: Served) -> ServiceResponse {
         let took = served.took;
         let (snapshot, plan) = (self.opened.snapshot.clone(), self.plan.clone());
-        served.map(|answer| Response { snapshot, plan, answer, took })
+        served.map(|answer| Response { snapshot, plan, answer: Arc::new(answer), took })
     }
 }
 

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use warpseek_console::Failure;
+use warpseek_console::options::parse_bytes_or_none;
 use warpseek_console::terminal::note;
 use warpseek_server::{Config, ServeError, Server};
 
@@ -63,6 +64,10 @@ pub(crate) struct Options {
     /// at the start]
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
+    /// Memory for answers of searches that may be repeated, e.g. 64M; 0 disables this cache
+    /// [default: 64M]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes_or_none)]
+    cache: Option<usize>,
     /// Index that /retrieve searches [default: the only one]
     #[arg(long, value_name = "NAME")]
     retrieve_index: Option<String>,
@@ -160,7 +165,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 impl Options {
     /// Returns the given flags as settings.
-    fn flags<T: From<String> + From<bool> + From<u32> + From<Vec<String>>>(
+    fn flags<T: From<String> + From<bool> + From<u32> + From<i64> + From<Vec<String>>>(
         &self,
     ) -> BTreeMap<String, T> {
         let path = |path: &PathBuf| path.to_string_lossy().into_owned();
@@ -192,6 +197,9 @@ impl Options {
             .into_iter()
             .filter_map(|(key, value)| Some((key.to_owned(), T::from(value?))))
             .collect();
+        if let Some(bytes) = self.cache {
+            flags.insert("cache".to_owned(), i64::try_from(bytes).unwrap_or(i64::MAX).into());
+        }
         if let Some(shards) = self.cluster_shards {
             flags.insert("cluster.shards".to_owned(), shards.into());
         }

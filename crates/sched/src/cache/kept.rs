@@ -88,9 +88,9 @@ impl<V: HeapBytes> Kept<V> {
         (before - others) as u64
     }
 
-    /// Drops the values of a snapshot.
-    pub(super) fn forget(&mut self, snapshot: SnapshotId) {
-        self.0.retain(|key, _| key.snapshot() != snapshot);
+    /// Drops the values of all snapshots for which `is_gone` returns true.
+    pub(super) fn forget(&mut self, is_gone: impl Fn(SnapshotId) -> bool) {
+        self.0.retain(|key, _| !is_gone(key.snapshot()));
     }
 
     /// Returns the number of values.

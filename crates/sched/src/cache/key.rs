@@ -119,8 +119,9 @@ impl Key {
         Key { mask, tree, gather, ..Key::new(*snapshot, &query) }
     }
 
-    /// Returns the key of an encoded query without a mask, tree or sort order.
-    pub(super) fn new(snapshot: SnapshotId, query: &[u8]) -> Self {
+    /// Returns the key of a query that `query` encodes unambiguously and as a whole, with its
+    /// conditions and sort order.
+    pub fn new(snapshot: SnapshotId, query: &[u8]) -> Self {
         let mut hasher = DefaultHasher::new();
         (snapshot, query).hash(&mut hasher);
         let (hash, query) = (hasher.finish(), query.into());

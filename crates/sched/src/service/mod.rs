@@ -32,7 +32,7 @@ use warpseek_exec::{Cancel, Engine, Plan};
 use job::nanos;
 pub use job::{Job, Nanos};
 pub use outlook::{Outlook, Refused};
-pub use scheduler::{Batch, Cohorts, Counts, PATIENCE, Scheduler, largest_cohort};
+pub use scheduler::{Batch, Cohorts, Counts, PATIENCE, Scheduler, due, largest_cohort};
 use served::How;
 pub use served::{Served, ServiceError};
 use shared::{Engines, Shared, State};

@@ -78,6 +78,14 @@ pub fn largest_cohort(per_second: f64, deadline: Nanos, fixed: Nanos, each: f64)
 /// Reciprocal of the part of a deadline that remains unused when a batch gathers until its
 /// deadline, for the time until a server has noticed and the answers are with their callers.
 const UNUSED_PART: u64 = 20;
+/// Returns when a request of this expected cost is due, which is its place in a queue: after a
+/// multiple of its cost, [`PATIENCE`] after its arrival at the latest, and early enough for its
+/// deadline.
+pub fn due(arrived: Nanos, cost: Nanos, deadline: Option<Nanos>) -> Nanos {
+    let due = arrived.saturating_add(cost.saturating_mul(FAVOUR).min(PATIENCE));
+    let latest = deadline.map(|deadline| deadline.saturating_sub(cost.saturating_add(cost / 2)));
+    latest.map_or(due, |latest| due.min(latest)).max(arrived)
+}
 
 /// A batch of requests for a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -274,9 +282,7 @@ impl Scheduler {
             || others.fold(f64::INFINITY, f64::min) > self.suited * share.max(1.0);
         let queue = if is_own { best } else { self.stations.len() };
         let cost = self.stations[best].scaled(cost);
-        let due = job.arrived.saturating_add(cost.saturating_mul(FAVOUR).min(PATIENCE));
-        let latest = job.deadline.map(|deadline| deadline.saturating_sub(cost + cost / 2));
-        let due = latest.map_or(due, |latest| due.min(latest)).max(job.arrived);
+        let due = due(job.arrived, cost, job.deadline);
         let (id, costs) = (job.id, &mut self.queues[queue].costs);
         costs.iter_mut().zip(&job.costs).for_each(|(sum, cost)| *sum += cost.unwrap_or(0));
         self.queues[queue].order.insert((due, id));

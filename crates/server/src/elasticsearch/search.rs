@@ -40,8 +40,7 @@ impl Target {
 
     /// Fixes the view at the current state, for searches that query it more than once.
     fn freeze(self) -> Self {
-        let (searcher, mapping) = (self.view.searcher.frozen(), self.view.mapping.clone());
-        Target { view: Arc::new(View::alone(searcher, mapping)), ..self }
+        Target { view: Arc::new(self.view.frozen()), ..self }
     }
 }
 
@@ -59,6 +58,8 @@ pub(crate) struct Planned {
     pub(crate) request: Request,
     /// The limit of the search's work.
     pub(crate) limit: Limit,
+    /// True if the answer may come from the cache.
+    pub(crate) may_use_cache: bool,
 }
 
 /// The results of a search in all of its indexes.

@@ -1,16 +1,17 @@
-//! Admission control: a limited number of jobs run at a time, a limited number wait, and the rest
-//! are refused.
+//! Admission control: a limited number of jobs run at a time, a limited number wait in a line
+//! (`line.rs`), and the rest are refused.
 
-use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
+use warpseek::service::Nanos;
 
+use super::line::{Line, Place, Turn};
 use crate::error::{Failure, Kind};
 
 /// Answer to a request that panicked; the log has the details.
@@ -31,35 +32,65 @@ struct Shared {
     most_waiting: usize,
     crowd: usize,
     what: &'static str,
+    /// The time that counts as 0 in the line.
+    start: Instant,
 }
 
 #[derive(Default)]
 struct State {
     running: usize,
-    /// Waiting jobs by ticket number. Tickets are issued in ascending order.
-    waiting: BTreeMap<u64, WaitingJob>,
-    next_ticket: u64,
+    waiting: Line<WaitingJob>,
+}
+
+/// What the queue should know of a job to find its turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    pub(crate) arrived: Instant,
+    /// Expected time of the work in nanoseconds.
+    pub(crate) cost: Nanos,
+    /// Time by which the job must be done, if there is one. When it has passed, or once it is
+    /// clear that it will pass before the job's turn, the job is called late and no longer waits.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Wish {
+    /// Returns the wish of a job that arrives now, of which nothing is known. Such jobs run in the
+    /// order of their arrival.
+    fn none() -> Self {
+        Wish { arrived: Instant::now(), cost: 0, deadline: None }
+    }
 }
 
 /// A guard that removes a waiting job from the queue, together with everything that the job owns,
 /// when the caller gives up.
-struct Ticket<'a>(&'a AdmissionQueue, u64);
+struct Ticket<'a>(&'a AdmissionQueue, Place);
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        let given_up = self.0.state().waiting.remove(&self.1);
+        let given_up = self.0.state().waiting.leave(self.1);
         // Dropped after the lock is released.
         drop(given_up);
     }
 }
 
-/// A waiting job, called once. With a permit, it returns its work to the caller, who then runs it;
-/// without one, it runs the work at once.
-type WaitingJob = Box<dyn FnOnce(Option<Permit>) + Send>;
+/// A waiting job, called once.
+type WaitingJob = Box<dyn FnOnce(Summons) + Send>;
+
+/// The way in which a job's wait ends.
+enum Summons {
+    /// The job returns its work to the caller, who runs it under the permit.
+    Permit(Permit),
+    /// The job runs its work at once.
+    Run,
+    /// The job returns its work to the caller, who runs it without a permit: its time is up.
+    Late,
+}
 
 /// The outcome of waiting.
 enum Admission<W, T> {
     Granted(Permit, W),
+    /// The deadline passes before the job's turn.
+    Late(W),
     Done(Result<T, Failure>),
 }
 
@@ -77,13 +108,13 @@ impl Drop for Permit {
             runtime.spawn_blocking(move || Permit(queue).work_off());
             return;
         }
-        let Some((_, next)) = state.waiting.pop_first() else {
+        let Some(next) = state.waiting.next() else {
             state.running -= 1;
             return;
         };
         drop(state);
         // If the next caller has just gone, its permit is dropped, and the turn passes on.
-        next(Some(Permit(queue)));
+        next(Summons::Permit(Permit(queue)));
     }
 }
 
@@ -91,8 +122,8 @@ impl Permit {
     /// Runs all waiting jobs.
     fn work_off(self) {
         loop {
-            let Some((_, next)) = self.0.state().waiting.pop_first() else { return };
-            next(None);
+            let Some(next) = self.0.state().waiting.next() else { return };
+            next(Summons::Run);
         }
     }
 }
@@ -109,8 +140,9 @@ impl AdmissionQueue {
     }
 
     fn with_crowd(permits: usize, most_waiting: usize, crowd: usize, what: &'static str) -> Self {
-        let state = Mutex::default();
-        AdmissionQueue(Arc::new(Shared { state, most_running: permits, most_waiting, crowd, what }))
+        let (state, start, most_running) = (Mutex::default(), Instant::now(), permits);
+        let shared = Shared { state, most_running, most_waiting, crowd, what, start };
+        AdmissionQueue(Arc::new(shared))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -150,17 +182,7 @@ impl AdmissionQueue {
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.run_before(|| None, work).await
-    }
-
-    /// Runs work on a blocking thread, or on the calling thread once a deadline has passed while
-    /// the work waited. `deadline` is called only if the work has to wait.
-    pub(crate) async fn run_before<T: Send + 'static>(
-        &self,
-        deadline: impl FnOnce() -> Option<Instant>,
-        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
-        run_admitted(self.wait(self.0.most_waiting, deadline, work).await?).await
+        self.run_after(self.0.most_waiting, work).await
     }
 
     /// Runs work on a blocking thread, waiting behind at most this many other jobs.
@@ -169,45 +191,72 @@ impl AdmissionQueue {
         most_waiting: usize,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        run_admitted(self.wait(most_waiting, || None, work).await?).await
+        let admission = self.wait(most_waiting, Wish::none(), |_| work()).await?;
+        self.finish_on_a_thread(admission).await
     }
 
-    /// Runs short work on the calling thread, at the latest when a deadline passes. `deadline` is
-    /// called only if the work has to wait.
-    pub(crate) async fn run_here<T: Send + 'static>(
+    /// Runs work on a blocking thread when its turn comes. The work gets true if it is late; it
+    /// must then end soon.
+    pub(crate) async fn run_in_turn<T: Send + 'static>(
         &self,
-        deadline: impl FnOnce() -> Option<Instant>,
-        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+        wish: Wish,
+        work: impl FnOnce(bool) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        match self.wait(self.0.most_waiting, deadline, work).await? {
+        let admission = self.wait(self.0.most_waiting, wish, work).await?;
+        self.finish_on_a_thread(admission).await
+    }
+
+    /// Runs short work on the calling thread when its turn comes; otherwise like
+    /// [`AdmissionQueue::run_in_turn`].
+    pub(crate) async fn run_here_in_turn<T: Send + 'static>(
+        &self,
+        wish: Wish,
+        work: impl FnOnce(bool) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        match self.wait(self.0.most_waiting, wish, work).await? {
             Admission::Done(done) => done,
-            Admission::Granted(_permit, work) => caught(work),
+            Admission::Granted(_permit, work) => caught(|| work(false)),
+            Admission::Late(work) => caught(|| work(true)),
         }
+    }
+
+    async fn finish_on_a_thread<T: Send + 'static>(
+        &self,
+        admission: Admission<impl FnOnce(bool) -> Result<T, Failure> + Send + 'static, T>,
+    ) -> Result<T, Failure> {
+        let (permit, work) = match admission {
+            Admission::Done(done) => return done,
+            Admission::Granted(permit, work) => (Some(permit), work),
+            Admission::Late(work) => (None, work),
+        };
+        // The work holds the permit and continues even if the caller is gone.
+        let work = move || caught(|| work(permit.is_none()));
+        let done = spawn_blocking(work).await;
+        done.unwrap_or_else(|error| Err(Failure::broken(error.to_string())))
     }
 
     /// Waits for the right to do something that needs no thread. The right ends when the permit is
     /// dropped.
     pub(crate) async fn admit(&self) -> Result<Permit, Failure> {
-        match self.wait(self.0.most_waiting, || None, || Ok(())).await? {
+        match self.wait(self.0.most_waiting, Wish::none(), |_| Ok(())).await? {
             Admission::Granted(permit, _) => Ok(permit),
-            Admission::Done(_) => {
+            Admission::Done(_) | Admission::Late(_) => {
                 Err(Failure::broken("the admission queue ran a job that has no work"))
             }
         }
     }
 
-    /// Waits until the caller may run the work, or until another thread has run it. Work whose
-    /// deadline passes in the queue is run without a permit: it finds that its time is up, and
-    /// answers so.
+    /// Waits until the caller may run the work, or until another thread has run it. The work gets
+    /// true if it is late.
     async fn wait<T, W>(
         &self,
         most_waiting: usize,
-        deadline: impl FnOnce() -> Option<Instant>,
+        wish: Wish,
         work: W,
     ) -> Result<Admission<W, T>, Failure>
     where
         T: Send + 'static,
-        W: FnOnce() -> Result<T, Failure> + Send + 'static,
+        W: FnOnce(bool) -> Result<T, Failure> + Send + 'static,
     {
         let (mut told, ticket) = {
             let mut state = self.state();
@@ -218,52 +267,47 @@ impl AdmissionQueue {
             if state.waiting.len() >= most_waiting {
                 return Err(self.overload());
             }
+            let turn = self.turn(&wish);
+            if state.waiting.is_late(&turn, self.0.most_running, self.nanos(Instant::now())) {
+                return Ok(Admission::Late(work));
+            }
             let (tell, told) = oneshot::channel();
-            let number = state.next_ticket;
-            state.next_ticket += 1;
-            let waiting = move |permit: Option<Permit>| match permit {
+            let waiting = move |summons: Summons| match summons {
                 // The caller is gone.
                 _ if tell.is_closed() => {}
-                Some(permit) => drop(tell.send(Admission::Granted(permit, work))),
-                None => drop(tell.send(Admission::Done(caught(work)))),
+                Summons::Permit(permit) => drop(tell.send(Admission::Granted(permit, work))),
+                Summons::Run => drop(tell.send(Admission::Done(caught(|| work(false))))),
+                Summons::Late => drop(tell.send(Admission::Late(work))),
             };
-            state.waiting.insert(number, Box::new(waiting));
-            (told, Ticket(self, number))
+            (told, Ticket(self, state.waiting.enter(&turn, Box::new(waiting))))
         };
-        if let Some(deadline) = deadline() {
-            match timeout_at(deadline.into(), &mut told).await {
-                Ok(admission) => return admission.map_err(|_| shutting_down()),
-                Err(_) => {
-                    let job = self.state().waiting.remove(&ticket.1);
-                    if let Some(job) = job {
-                        job(None);
-                    }
+        let in_time = match wish.deadline {
+            Some(deadline) => timeout_at(deadline.into(), &mut told).await.ok(),
+            None => Some((&mut told).await),
+        };
+        let answer = match in_time {
+            Some(answer) => answer,
+            None => {
+                let late = self.state().waiting.leave(ticket.1);
+                // Otherwise its turn has just come.
+                if let Some(late) = late {
+                    late(Summons::Late);
                 }
+                told.await
             }
-        }
-        told.await.map_err(|_| shutting_down())
+        };
+        answer.map_err(|_| Failure::broken("the server is shutting down"))
     }
-}
 
-fn shutting_down() -> Failure {
-    Failure::broken("the server is shutting down")
-}
+    /// Returns a wish in the terms of the line.
+    fn turn(&self, wish: &Wish) -> Turn {
+        let deadline = wish.deadline.map(|deadline| self.nanos(deadline));
+        Turn { arrived: self.nanos(wish.arrived), cost: wish.cost, deadline }
+    }
 
-/// Runs admitted work on a blocking thread.
-async fn run_admitted<T: Send + 'static>(
-    admission: Admission<impl FnOnce() -> Result<T, Failure> + Send + 'static, T>,
-) -> Result<T, Failure> {
-    match admission {
-        Admission::Done(done) => done,
-        Admission::Granted(permit, work) => {
-            // The work holds the permit and continues even if the caller is gone.
-            let work = move || {
-                let _permit = permit;
-                caught(work)
-            };
-            let done = spawn_blocking(work).await;
-            done.unwrap_or_else(|error| Err(Failure::broken(error.to_string())))
-        }
+    fn nanos(&self, time: Instant) -> Nanos {
+        let since: Duration = time.saturating_duration_since(self.0.start);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
@@ -320,7 +364,7 @@ mod tests {
                 let here = i % 2 == 0;
                 tokio::spawn(async move {
                     match here {
-                        true => queue.run_here(|| None, move || Ok(i)).await,
+                        true => queue.run_here_in_turn(Wish::none(), move |_| Ok(i)).await,
                         false => queue.run(move || Ok(i)).await,
                     }
                 })
@@ -352,7 +396,9 @@ mod tests {
         let waiting: Vec<_> = (0..5)
             .map(|i| {
                 let queue = queue.clone();
-                tokio::spawn(async move { queue.run_here(|| None, move || Ok(i)).await })
+                tokio::spawn(
+                    async move { queue.run_here_in_turn(Wish::none(), move |_| Ok(i)).await },
+                )
             })
             .collect();
         while queue.waiting() < 5 {
@@ -369,27 +415,75 @@ mod tests {
         assert_eq!((queue.running(), queue.waiting()), (0, 0));
     }
 
+    /// Returns a job's wish: its cost, and its deadline if it has one.
+    fn wish(cost: Nanos, deadline: Option<Duration>) -> Wish {
+        let arrived = Instant::now();
+        Wish { arrived, cost, deadline: deadline.map(|time| arrived + time) }
+    }
+
     #[tokio::test]
-    async fn work_whose_deadline_passes_in_the_queue_runs_without_a_permit() {
+    async fn jobs_run_in_the_order_of_the_line() {
+        const SECOND: Nanos = 1_000_000_000;
         let queue = AdmissionQueue::new(1, 1000, "searches");
         let permit = queue.admit().await.unwrap();
-        let past = || Some(Instant::now());
-        assert_eq!(queue.run_before(past, || Ok(1)).await.unwrap(), 1);
-        assert_eq!(queue.run_here(past, || Ok(2)).await.unwrap(), 2);
-        let panicked = queue.run_before(past, || -> Result<(), Failure> { panic!("on purpose") });
-        assert_eq!(panicked.await.unwrap_err().status(), 500);
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let hour = Duration::from_secs(3600);
+        // Due after the patience of 100 ms; at once; and after the first, since its deadline is far.
+        let wishes = [
+            ("long", wish(SECOND, None)),
+            ("short", wish(0, None)),
+            ("far", wish(SECOND, Some(hour))),
+        ];
+        let mut tasks = Vec::new();
+        for (i, (name, wish)) in wishes.into_iter().enumerate() {
+            let (queue, done) = (queue.clone(), done.clone());
+            let work = move |is_late| {
+                done.lock().unwrap().push((name, is_late));
+                Ok(())
+            };
+            tasks.push(tokio::spawn({
+                let queue = queue.clone();
+                async move { queue.run_here_in_turn(wish, work).await }
+            }));
+            while queue.waiting() <= i {
+                tokio::task::yield_now().await;
+            }
+        }
+        drop(permit);
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+        let done = done.lock().unwrap();
+        assert_eq!(*done, [("short", false), ("long", false), ("far", false)]);
+    }
+
+    #[tokio::test]
+    async fn late_jobs_do_not_wait() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let queue = AdmissionQueue::new(1, 1000, "searches");
+        let permit = queue.admit().await.unwrap();
+        // This job's deadline passes while it waits; nothing else ends its wait.
+        let soon = wish(0, Some(Duration::from_millis(1)));
+        assert!(queue.run_in_turn(soon, Ok).await.unwrap());
+        assert!(queue.run_here_in_turn(wish(0, Some(Duration::ZERO)), Ok).await.unwrap());
         assert_eq!((queue.running(), queue.waiting()), (1, 0));
-        // Work whose deadline is far away waits for its turn.
-        let hour = || Some(Instant::now() + std::time::Duration::from_secs(3600));
+        // The jobs before this one take longer than it has time.
+        let hours = 2 * HOUR.as_nanos() as Nanos;
         let waiting = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.run_before(hour, || Ok(3)).await }
+            async move { queue.run_here_in_turn(wish(hours, None), Ok).await }
         });
         while queue.waiting() == 0 {
             tokio::task::yield_now().await;
         }
+        let after =
+            Wish { arrived: Instant::now() + Duration::from_secs(1), ..wish(hours, Some(HOUR)) };
+        assert!(queue.run_here_in_turn(after, Ok).await.unwrap());
+        assert_eq!((queue.running(), queue.waiting()), (1, 1));
         drop(permit);
-        assert_eq!(waiting.await.unwrap().unwrap(), 3);
+        assert!(!waiting.await.unwrap().unwrap());
+        // A job that need not wait is never late; its work finds out itself.
+        assert!(!queue.run_here_in_turn(wish(0, Some(Duration::ZERO)), Ok).await.unwrap());
         assert_eq!((queue.running(), queue.waiting()), (0, 0));
     }
 }

@@ -13,6 +13,7 @@ use warpseek_front::{TOO_SLOW, json as read_json};
 use crate::app::{App, Held};
 use crate::error::{Failure, Kind, brief};
 use crate::http::caller::Caller;
+use crate::http::costs::RequestKind;
 use crate::http::keys::{Access, needed};
 use crate::http::params::Params;
 
@@ -40,6 +41,19 @@ impl Call {
         }
         read_json(&self.body)
             .map_err(|e| Failure::parsing(format!("the body cannot be read as JSON: {e}")))
+    }
+
+    /// Returns the value of a key of the body. A body that cannot have the key is not parsed, nor
+    /// is one so large that this would keep a connection thread from others.
+    pub(crate) fn peek(&self, key: &str) -> Option<Value> {
+        const MOST: usize = 64 << 10;
+        let quoted = format!("\"{key}\"");
+        let is_small = self.body.len() <= MOST;
+        if !is_small || !std::str::from_utf8(&self.body).is_ok_and(|text| text.contains(&quoted)) {
+            return None;
+        }
+        // The work reports errors in the body.
+        self.json().ok()?.get_mut(key).map(Value::take)
     }
 
     /// Returns the non-empty lines of the body with their numbers.
@@ -118,7 +132,7 @@ impl Call {
             return Err(too_large());
         }
         admit_body(app, &request)?;
-        let params = params_of(&request);
+        let (params, uri) = (params_of(&request), request.uri().clone());
         let gone = request.extensions().get::<Cancel>().cloned().unwrap_or_default();
         let (mut held, mut body) = (Held::new(app), Bytes::new());
         // Bodies of several parts are copied into one buffer.
@@ -143,7 +157,9 @@ impl Call {
         if let Some(source) = params.get("source") {
             body = body_of_source(source, &params, &body)?;
         }
-        Ok(Call { params, body, caller: Caller::new(gone), _held: held })
+        let mut caller = Caller::new(gone);
+        caller.kind = RequestKind::of(uri.path(), body.len());
+        Ok(Call { params, body, caller, _held: held })
     }
 }
 

@@ -8,6 +8,7 @@ use warpseek::Request;
 use warpseek::query::{Cancel, Limit};
 
 use crate::error::{Failure, Kind};
+use crate::http::costs::RequestKind;
 
 /// The client of a request. Clones refer to the same client.
 #[derive(Clone, Debug)]
@@ -18,18 +19,28 @@ pub(crate) struct Caller {
     gone: Cancel,
     /// Time at which an attempt on a connection thread is abandoned and moved to another thread.
     hurry: Option<Instant>,
+    /// True if the time of the request was up before its turn came.
+    is_late: bool,
+    /// Kind of the request, which tells how long it is expected to take.
+    pub(crate) kind: RequestKind,
 }
 
 impl Caller {
     /// Creates a caller whose request arrives now. The client counts as gone once `gone` is set.
     pub(crate) fn new(gone: Cancel) -> Self {
-        Caller { arrived: Instant::now(), gone, hurry: None }
+        let kind = RequestKind::default();
+        Caller { arrived: Instant::now(), gone, hurry: None, is_late: false, kind }
     }
 
     /// Returns the same caller for an attempt that must not take longer than `time`. After that,
     /// [`Caller::check`] fails with [`Kind::HandOver`].
     pub(crate) fn hurried(&self, time: Duration) -> Self {
         Caller { hurry: Some(Instant::now() + time), ..self.clone() }
+    }
+
+    /// Returns the same caller for a request whose time was up before its turn came.
+    pub(crate) fn late(&self) -> Self {
+        Caller { is_late: true, ..self.clone() }
     }
 
     /// Returns the limit of work that may take `time`, or as long as it needs for `None`.
@@ -39,6 +50,9 @@ impl Caller {
             None => Limit::none(),
         };
         let limit = limit.cancelled_by(self.gone.clone());
+        if self.is_late {
+            return limit.until(self.arrived);
+        }
         match self.hurry {
             Some(hurry) if limit.deadline().is_none_or(|deadline| hurry < deadline) => {
                 limit.until(hurry)
@@ -122,6 +136,10 @@ mod tests {
         assert!(limit.is_over());
         assert_eq!(hurried.check(&limit).unwrap_err().kind, Kind::HandOver);
         assert!(!caller.limit(Some(HOUR)).is_over());
+        // A late caller has no time left, and its result is to be shown.
+        let late = caller.late();
+        let limit = late.limit(Some(HOUR));
+        assert!(limit.is_over() && late.check(&limit).is_ok());
         // The caller's deadline is shorter, so its result is the one to show.
         let calm = caller.hurried(HOUR);
         let limit = calm.limit(Some(Duration::ZERO));

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use warpseek::cache::AnswerCache;
 use warpseek::gpu::Notice;
 use warpseek::index::{IndexError, WriteTicket};
 use warpseek::text::STATIC_FIELD;
@@ -25,6 +26,8 @@ pub(crate) use view::View;
 pub(crate) struct Opening {
     pub(crate) refresh: Duration,
     pub(crate) searcher: SearcherOptions,
+    /// The cache of answers that all indexes share, unless it is disabled.
+    pub(crate) answers: Option<Arc<AnswerCache>>,
 }
 
 impl Opening {
@@ -145,6 +148,7 @@ impl OpenIndex {
         let identity = identity(&dir);
         let live = index.live(live_options(&opening))?;
         let opening = opening.of(name);
+        let answers = opening.answers.clone();
         let searcher = live.searcher(opening.searcher.clone())?;
         Ok(OpenIndex {
             name: name.to_owned(),
@@ -153,7 +157,7 @@ impl OpenIndex {
             declaration,
             opening,
             live: RwLock::new(Some(live)),
-            view: RwLock::new(Arc::new(View::new(searcher, mapping))),
+            view: RwLock::new(Arc::new(View::new(searcher, mapping, answers))),
             growing: Mutex::default(),
         })
     }

@@ -12,7 +12,7 @@ use warpseek::query::Limit;
 use super::answer::{CoverageAnswer, HighlightAnswer, pieces};
 use super::ask::read;
 use super::search::written;
-use crate::app::{App, run_read};
+use crate::app::{App, run_searches};
 use crate::error::Failure;
 use crate::http::answer::Reply;
 use crate::http::call::Call;
@@ -96,7 +96,8 @@ pub(super) async fn search_ngrams(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let body: Body = read(call.json()?)?;
         let Some(ngrams) = app.catalogue().ngrams(&index) else {
             // This returns the error for a name that no index has.

@@ -12,7 +12,7 @@ use warpseek::query::{Filter, Limit, Node};
 
 use super::answer::{ExplanationAnswer, SearchAnswer, StepsAnswer, TraceAnswer, ms};
 use super::ask::{CountRequest, ExplainRequest, SearchRequest};
-use crate::app::{App, run_read, run_search};
+use crate::app::{App, run_search, run_searches};
 use crate::error::{Failure, Kind, brief};
 use crate::http::answer::{Answer, Reply};
 use crate::http::call::Call;
@@ -24,11 +24,9 @@ pub(crate) async fn search_index(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    let (caller, call) = (call.caller.clone(), Arc::new(call));
-    let time = {
-        let call = call.clone();
-        move |app: &App| time_given(app, &call)
-    };
+    let given = call.peek("deadline_ms").and_then(|time| time.as_u64());
+    let time = Some(given.unwrap_or(app.config.deadline_ms)).filter(|ms| *ms > 0);
+    let (caller, time) = (call.caller.clone(), time.map(Duration::from_millis));
     run_search(&app, &caller, time, move |app, caller| {
         let start = Instant::now();
         let index = app.catalogue().get_to_read(&index)?;
@@ -57,14 +55,6 @@ pub(crate) async fn search_index(
     .await
 }
 
-/// Returns the time limit of a search that waits and has not been parsed. Whether its options are
-/// valid is checked later.
-fn time_given(app: &App, call: &Call) -> Option<Duration> {
-    let given = call.json().ok()?.get("deadline_ms").and_then(Value::as_u64);
-    let deadline = given.unwrap_or(app.config.deadline_ms);
-    (deadline > 0).then(|| Duration::from_millis(deadline))
-}
-
 /// Runs a batch of searches, given as lines or as the array `searches`. The answers are in the
 /// same order; a search that failed has an `error` in place of its answer.
 pub(super) async fn search_batch(
@@ -73,7 +63,8 @@ pub(super) async fn search_batch(
     headers: HeaderMap,
     call: Call,
 ) -> Reply {
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let index = app.catalogue().get_to_read(&index)?;
         if arrow::is_arrow(&headers) {
             return arrow::batch(app, &index, &call.body, &call.caller);
@@ -118,7 +109,7 @@ pub(super) async fn search_batch(
         let requests: Vec<Request> =
             asks.iter().flatten().map(|(_, request, _)| request.clone()).collect();
         app.config.limits.check_hits(requests.iter().map(|request| request.k))?;
-        let mut responses = view.searcher.search_batch(&requests).into_iter();
+        let mut responses = view.search_batch(&requests, |_| true).into_iter();
         let mut body = b"{\"results\":[".to_vec();
         for (i, ask) in asks.into_iter().enumerate() {
             let answer = ask.and_then(|(asked, request, limit)| {
@@ -152,13 +143,14 @@ pub(super) async fn count(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let index = app.catalogue().get_to_read(&index)?;
         let view = index.view();
         let asked = CountRequest::read(call.json()?)?;
         let asked = SearchRequest { count: true, k: 0, ..asked.into() };
         let (request, limit) = asked.plan(app, &view, &call.caller)?;
-        let response = view.search(&request)?;
+        let response = view.search(&request, true)?;
         call.caller.check(&limit)?;
         count_search(app, &index.name, &view, &request, &response);
         let (steps, showing) = (&mut StepsAnswer::default(), (&call.caller, &limit));
@@ -176,13 +168,14 @@ pub(super) async fn explain(
     Path((name, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let index = app.catalogue().get_to_read(&name)?;
         let view = index.view();
         let asked: SearchRequest = ExplainRequest::read(call.json()?)?.into();
         let (request, limit) = asked.plan(app, &view, &call.caller)?;
         let request = request.k(1).filter(Node::Filter(Filter::Ids(vec![id.clone()])));
-        let response = view.search(&request)?;
+        let response = view.search(&request, true)?;
         call.caller.check(&limit)?;
         if response.hits().is_empty() {
             if !response.coverage().is_complete() {

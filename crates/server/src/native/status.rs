@@ -88,6 +88,8 @@ pub(crate) struct GpuMemory {
 
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct CachesStatus {
+    /// The cache of answers; zeros if it is disabled.
+    pub(crate) answers: CacheStatus,
     /// The cache of document sets that filters admit.
     pub(crate) filters: CacheStatus,
     /// The caches of document lists on GPUs whose memory cannot hold all lists.
@@ -167,6 +169,10 @@ impl Status {
     fn now(app: &App, with_indexes: bool) -> Self {
         let all = app.catalogue_if_open().map_or(Vec::new(), Catalogue::listed);
         let (mut caches, mut gpus) = (CachesStatus::default(), Vec::new());
+        if let Some(answers) = &app.answers {
+            let counts = answers.counts();
+            caches.answers.add(counts.hits, counts.misses);
+        }
         for listed in &all {
             let Listed::Words(index) = listed else { continue };
             let searcher = &index.view().searcher;

@@ -61,6 +61,8 @@ pub struct Config {
     /// Time limit in milliseconds for searches whose request sets none; 0 means no limit.
     /// Default: 0.
     pub deadline_ms: u64,
+    /// Bytes for answers of searches that may be repeated; 0 disables this cache. Default: 64 MiB.
+    pub cache: u64,
     /// Minimum duration in milliseconds of a search that is logged as slow; 0 disables the log.
     /// Default: 1000.
     pub slow_query_ms: u64,
@@ -252,6 +254,7 @@ impl Default for Config {
             retrieve_k: 3,
             refresh_ms: 1000,
             deadline_ms: 0,
+            cache: 64 << 20,
             slow_query_ms: 1000,
             log: LogFormat::Pretty,
             drain_notice_s: 0,

@@ -90,9 +90,9 @@ function add({ version, uptime_s, device, load, queues, gpus, caches }) {
   const hasGpu = gpus.length > 0;
   charts.gpu.card.hidden = !hasGpu;
   charts.gpu.add([hasGpu ? used : null], names.join("; "));
-  const hits = caches.filters.hits + caches.gpu_lists.hits;
+  const hits = caches.answers.hits + caches.filters.hits + caches.gpu_lists.hits;
   const rate = last && hits >= last.hits ? (hits - last.hits) / Math.max(uptime_s - last.at, 0.001) : null;
-  const shares = [`filters: ${share(caches.filters)}`, hasGpu && `lists on GPUs: ${share(caches.gpu_lists)}`];
+  const shares = [`answers: ${share(caches.answers)}`, `filters: ${share(caches.filters)}`, hasGpu && `lists on GPUs: ${share(caches.gpu_lists)}`];
   charts.caches.add([rate], shares.filter(Boolean).join("; "));
   last = { hits, at: uptime_s };
 }

@@ -190,6 +190,34 @@ fn searches_of_clients_that_leave_stop() {
 }
 
 #[test]
+fn a_search_whose_time_is_up_does_not_wait_for_its_turn() {
+    let data = tempfile::tempdir().unwrap();
+    let server = with_long_documents(data.path(), &[]);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let running = || metric(&server, "warpseek_searches_running");
+    let long = json!({"query": phrase()}).to_string();
+    let streams: Vec<TcpStream> =
+        (0..cores).map(|_| begin(&server, "/long/_search", &long)).collect();
+    wait_until("all searches begin", || running() == cores as f64);
+    let fig = json!({"match": {"text": "fig"}});
+    let body = json!({"query": fig, "timeout": "20ms"});
+    let found = server.ok("POST", "/long/_search", &body);
+    assert_eq!((&found["timed_out"], &found["hits"]["hits"]), (&json!(true), &json!([])));
+    let found = server.ok("POST", "/_search?timeout=20ms", &json!({"query": fig}));
+    assert_eq!(found["timed_out"], true);
+    let strict = server.ask("POST", "/long/_search?allow_partial_search_results=false", &body);
+    assert_eq!(strict.status, 504, "{}", strict.text);
+    let body = json!({"query": "fig", "deadline_ms": 20});
+    let found = server.ok("POST", "/v1/indexes/long/search", &body);
+    assert_eq!((&found["coverage"]["full"], &found["hits"]), (&json!(false), &json!([])));
+    assert_eq!(running(), cores as f64, "the others ended by themselves");
+    drop(streams);
+    wait_until("all searches end", || running() == 0.0);
+    let found = server.ok("POST", "/long/_search", &json!({"query": fig, "timeout": "1h"}));
+    assert_eq!(found["timed_out"], false);
+}
+
+#[test]
 fn a_deletion_whose_client_leaves_before_it_begins_deletes_nothing() {
     let data = tempfile::tempdir().unwrap();
     let server = with_long_documents(data.path(), &[]);

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod answer_cache;
 mod arrow;
 mod cluster_front;
 mod cors;

@@ -59,7 +59,8 @@ impl Searcher {
         let answering = asked.elapsed();
         let (snapshot, took) = (now.snapshot.clone(), start.elapsed());
         let choice = now.choice(by.as_ref(), &plan, &context);
-        let response = Response { snapshot, plan: Arc::new(plan), answer, took };
+        let (plan, answer) = (Arc::new(plan), Arc::new(answer));
+        let response = Response { snapshot, plan, answer, took };
         Ok(Traced { response, choice, planning, answering })
     }
 

@@ -11,7 +11,7 @@ use warpseek::query::{Bool, Filter, Limit, Node};
 
 use super::naming::Naming;
 use super::points_in_time::search_point_in_time;
-use crate::app::{App, run_read, run_search};
+use crate::app::{App, run_search, run_searches};
 use crate::elasticsearch::search::{
     Ask, Found, Planned, Scroll, Showing, SourceFilter, Target, Total, add, default_time, duration,
     execute, explained, finish, merge_parts, plan, wants_all,
@@ -40,13 +40,17 @@ pub(super) fn targets(app: &App, index: &str, naming: Naming) -> Result<Vec<Targ
     Ok(naming.select(app, index)?.into_iter().map(Target::from).collect())
 }
 
+/// Returns the time limit of a search whose body is not parsed yet, as far as it can be told.
+fn time_before_parsing(app: &App, call: &Call) -> Option<Duration> {
+    let given = || call.params.iter().find(|(name, _)| *name == "timeout").map(|(_, time)| time);
+    let time = call.peek("timeout").or_else(|| given().map(Value::from));
+    let time = time.and_then(|time| duration("timeout", &time).ok().flatten());
+    time.or(default_time(app))
+}
+
 /// Answers a search, which may begin a scroll or use a point in time.
 async fn answer_search(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
-    let (caller, call) = (call.caller.clone(), Arc::new(call));
-    let time = {
-        let call = call.clone();
-        move |app: &App| time_given(app, &call)
-    };
+    let (caller, time) = (call.caller.clone(), time_before_parsing(&app, &call));
     run_search(&app, &caller, time, move |app, caller| {
         let ask = Ask::parse(call.json()?, &call.params, &app.config.limits)?;
         if ask.pit.is_some() {
@@ -82,18 +86,6 @@ async fn answer_search(app: Arc<App>, index: Option<String>, call: Call) -> Repl
     .await
 }
 
-/// Returns the time limit of a search that waits and has not been parsed. Whether its options are
-/// valid is checked later.
-fn time_given(app: &App, call: &Call) -> Option<Duration> {
-    let body = call.json().ok()?;
-    let given =
-        call.params.get("timeout").map(Value::from).or_else(|| body.get("timeout").cloned());
-    match given.map(|given| duration("timeout", &given)) {
-        Some(Ok(Some(time))) => Some(time),
-        _ => default_time(app),
-    }
-}
-
 pub(super) async fn scroll(State(app): State<Arc<App>>, call: Call) -> Reply {
     let body = call.json()?;
     only(&body, &["scroll_id", "scroll"])?;
@@ -120,7 +112,8 @@ pub(super) async fn scroll_in_path(
 async fn scroll_on(app: Arc<App>, id: String, body: Value, call: Call) -> Reply {
     let keep = body.get("scroll").cloned().or_else(|| call.params.get("scroll").map(Value::from));
     let keep = keep.map(|keep| duration("scroll", &keep)).transpose()?.flatten();
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let mut warnings = Vec::new();
         let body = app.scrolls.with(&id, keep, |scroll| {
             let (at, size) = (scroll.at, scroll.found.ask.size);
@@ -198,7 +191,8 @@ pub(super) async fn msearch(
 
 /// Answers a multi-search. Searches of the same index form one batch for the engine.
 async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let start = Instant::now();
         let asked = pairs(app, &index, &call)?;
         let wanted = |asked: &Asked| asked.as_ref().map_or(0, |(_, ask)| ask.from + ask.size);
@@ -238,7 +232,8 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
         for batch in batches.into_values() {
             let requests: Vec<Request> =
                 batch.iter().map(|(_, planned, ..)| planned.request.clone()).collect();
-            let responses = batch[0].1.view.searcher.search_batch(&requests);
+            let view = &batch[0].1.view;
+            let responses = view.search_batch(&requests, |i| batch[i].1.may_use_cache);
             call.caller.check(&Limit::none())?;
             for ((i, planned, ask, warnings), response) in batch.into_iter().zip(responses) {
                 let answer = response.map_err(Failure::from);
@@ -307,6 +302,9 @@ fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
         let mut ask = Ask::parse(body, &call.params, &app.config.limits)?;
         if let Some(allow_partial) = flag("allow_partial_search_results")? {
             ask.allow_partial = allow_partial;
+        }
+        if let Some(may_use_cache) = flag("request_cache")? {
+            ask.may_use_cache = may_use_cache;
         }
         for key in ["routing", "preference"] {
             if header.get(key).is_some_and(|value| !value.is_null()) {
@@ -415,7 +413,8 @@ pub(super) async fn count(
 }
 
 async fn count_of(app: Arc<App>, index: String, call: Call) -> Reply {
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let (counted, warnings) = number_of(app, &index, &call)?;
         let parts = Naming::of(&call.params).select(app, &index)?.len();
         Ok(Answer::json(json!({"count": counted, "_shards": {"total": parts, "successful": parts, "skipped": 0, "failed": 0}})).warnings(warnings))
@@ -445,7 +444,8 @@ pub(super) async fn explain(
     Path((index, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
-    run_read(&app, move |app| {
+    let caller = call.caller.clone();
+    run_searches(&app, &caller, move |app| {
         let body = call.json()?;
         only(&body, &["query"])?;
         let ask = Ask::parse(body, &call.params, &app.config.limits)?;

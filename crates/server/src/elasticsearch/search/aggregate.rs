@@ -358,7 +358,7 @@ pub(super) fn extremes(
             (request.facets, request.after) = (Vec::new(), None);
             // All searches share the time limit.
             let request = under(request, &planned.limit, planned.limit.left());
-            let response = planned.view.searcher.search(&request)?;
+            let response = planned.view.search(&request, planned.may_use_cache)?;
             // The smallest value of a part may not be the smallest of all.
             complete &= response.coverage().is_complete();
             if !complete || response.hits().is_empty() {

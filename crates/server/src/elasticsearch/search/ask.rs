@@ -50,6 +50,8 @@ pub(crate) struct Ask {
     pub(crate) numbers: bool,
     /// True if the request has `terminate_after`, which has no effect here.
     pub(crate) terminates: bool,
+    /// True if the answer may come from the cache (`request_cache`).
+    pub(crate) may_use_cache: bool,
     /// Warnings about ignored parts.
     pub(crate) warnings: Vec<String>,
 }
@@ -250,6 +252,7 @@ impl Ask {
             aggregations,
             numbers,
             terminates,
+            may_use_cache: params.get("request_cache") != Some("false"),
             warnings,
         })
     }

@@ -85,7 +85,9 @@ pub(crate) fn plan(
     request = request.facets(aggregate::facets(&ask.aggregations, &view)?);
     let limit = caller.limit(time_of(app, ask));
     let request = under(request, &limit, limit.left());
-    Ok(Planned { index, view, request, limit })
+    // Searches for all hits are seldom repeated, and their answers are large.
+    let may_use_cache = ask.may_use_cache && !all;
+    Ok(Planned { index, view, request, limit, may_use_cache })
 }
 
 /// Searches indexes and merges their hits: by descending score or by the sort keys, ties by
@@ -108,7 +110,7 @@ pub(crate) fn execute(
     for target in targets {
         let target = if once { target } else { target.freeze() };
         let planned = plan(app, target, &ask, all, caller, &mut warnings)?;
-        let response = planned.view.search(&planned.request);
+        let response = planned.view.search(&planned.request, planned.may_use_cache);
         caller.check(&planned.limit)?;
         let response = response?;
         let (extremes, is_whole) = aggregate::extremes(&ask.aggregations, &planned)?;

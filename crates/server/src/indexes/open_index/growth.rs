@@ -160,7 +160,8 @@ impl OpenIndex {
         let opened = index.live(live_options(&self.opening))?;
         let searcher = opened.searcher(self.opening.searcher.clone())?;
         *live = Some(opened);
-        self.show(View::new(searcher, if extended.is_ok() { mapping } else { before }));
+        let mapping = if extended.is_ok() { mapping } else { before };
+        self.show(View::new(searcher, mapping, self.opening.answers.clone()));
         extended
     }
 

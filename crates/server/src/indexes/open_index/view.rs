@@ -1,9 +1,10 @@
-//! The view of an index that searches use: its searcher and mapping.
+//! The view of an index that searches use: its searcher and mapping, and the cache of answers.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use metrics::Histogram;
+use warpseek::cache::AnswerCache;
 use warpseek::options::Algorithm;
 use warpseek::plan::{Choice, Traced};
 use warpseek::service::ServiceTicket;
@@ -18,6 +19,8 @@ use crate::operations::telemetry::counters::search_times;
 pub(crate) struct View {
     pub(crate) searcher: Searcher,
     pub(crate) mapping: Mapping,
+    /// The cache that all indexes share, unless it is disabled.
+    answers: Option<Arc<AnswerCache>>,
     /// Set on first use; `None` without a GPU.
     cohorts: OnceLock<Option<Arc<Cohorts>>>,
     /// Histograms of search times on the CPU and on a GPU.
@@ -25,19 +28,32 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(super) fn new(searcher: Searcher, mapping: Mapping) -> Self {
-        View { searcher, mapping, cohorts: OnceLock::new(), times: Default::default() }
+    pub(super) fn new(
+        searcher: Searcher,
+        mapping: Mapping,
+        answers: Option<Arc<AnswerCache>>,
+    ) -> Self {
+        View { searcher, mapping, answers, cohorts: OnceLock::new(), times: Default::default() }
     }
 
-    /// Creates a view whose searches are not batched, because there are few of them.
-    pub(crate) fn alone(searcher: Searcher, mapping: Mapping) -> Self {
-        View { searcher, mapping, cohorts: OnceLock::from(None), times: Default::default() }
+    /// Returns a view that never changes. Its searches are not batched, because there are few of
+    /// them.
+    pub(crate) fn frozen(&self) -> Self {
+        let (searcher, mapping) = (self.searcher.frozen(), self.mapping.clone());
+        let (answers, cohorts) = (self.answers.clone(), OnceLock::from(None));
+        View { searcher, mapping, answers, cohorts, times: Default::default() }
     }
 
     /// Creates a view with another mapping and the same searcher.
     pub(super) fn with_mapping(&self, mapping: Mapping) -> Self {
-        let (searcher, cohorts) = (self.searcher.clone(), self.cohorts.clone());
-        View { searcher, mapping, cohorts, times: Default::default() }
+        let (searcher, answers) = (self.searcher.clone(), self.answers.clone());
+        View {
+            searcher,
+            mapping,
+            answers,
+            cohorts: self.cohorts.clone(),
+            times: Default::default(),
+        }
     }
 
     /// Returns the histogram for the times of searches. The GPU's state is queried only if there
@@ -76,8 +92,61 @@ impl View {
         cohorts.as_deref()
     }
 
-    /// Answers a search.
-    pub(crate) fn search(&self, request: &Request) -> Result<Response, Failure> {
+    /// Answers a search. If it `may_use_cache`, its answer may come from the cache, which else
+    /// keeps it.
+    pub(crate) fn search(
+        &self,
+        request: &Request,
+        may_use_cache: bool,
+    ) -> Result<Response, Failure> {
+        let compute = || self.compute(request);
+        self.with_cache(request, may_use_cache, compute, |response| response, |response| response)
+    }
+
+    /// Answers a search like [`View::search`], and reports how it was executed.
+    pub(crate) fn search_traced(&self, request: &Request) -> Result<Traced, Failure> {
+        let compute = || self.compute_traced(request);
+        self.with_cache(request, true, compute, |traced| &traced.response, from_cache)
+    }
+
+    /// Answers many searches over the same snapshot, in their order. Those that `may_use_cache`,
+    /// which gets their numbers, are treated as by [`View::search`].
+    pub(crate) fn search_batch(
+        &self,
+        requests: &[Request],
+        may_use_cache: impl Fn(usize) -> bool + Sync,
+    ) -> Vec<Result<Response, Error>> {
+        match &self.answers {
+            Some(answers) => answers.search_batch(&self.searcher, requests, may_use_cache),
+            None => self.searcher.search_batch(requests),
+        }
+    }
+
+    /// Takes the answer of a search from the cache, with `found`, or computes it and adds the
+    /// response in it to the cache.
+    fn with_cache<T>(
+        &self,
+        request: &Request,
+        may_use_cache: bool,
+        compute: impl FnOnce() -> Result<T, Failure>,
+        response_of: impl FnOnce(&T) -> &Response,
+        found: impl FnOnce(Response) -> T,
+    ) -> Result<T, Failure> {
+        let Some(answers) = self.answers.as_deref().filter(|_| may_use_cache) else {
+            return compute();
+        };
+        let snapshot = self.searcher.snapshot();
+        let Some(question) = AnswerCache::question(&snapshot, request) else { return compute() };
+        if let Some(response) = answers.get(&question, &snapshot) {
+            return Ok(found(response));
+        }
+        let computed = compute()?;
+        answers.add(&question, response_of(&computed));
+        Ok(computed)
+    }
+
+    /// Answers a search with an engine.
+    fn compute(&self, request: &Request) -> Result<Response, Failure> {
         match self.cohorts() {
             Some(cohorts) => {
                 let limit = request.limit(Instant::now());
@@ -93,8 +162,8 @@ impl View {
         }
     }
 
-    /// Answers a search and reports how it was executed.
-    pub(crate) fn search_traced(&self, request: &Request) -> Result<Traced, Failure> {
+    /// Answers a search with an engine, and reports how it was executed.
+    fn compute_traced(&self, request: &Request) -> Result<Traced, Failure> {
         match self.cohorts() {
             Some(cohorts) => {
                 let start = Instant::now();
@@ -109,6 +178,17 @@ impl View {
             None => Ok(self.searcher.search_traced(request)?),
         }
     }
+}
+
+/// Returns the record of a search whose answer was in the cache.
+fn from_cache(response: Response) -> Traced {
+    let choice = Choice {
+        device: "cache".to_owned(),
+        algorithm: "lookup".to_owned(),
+        why: "an equal search of the same snapshot was answered before".to_owned(),
+    };
+    let answering = response.took();
+    Traced { response, choice, planning: Duration::ZERO, answering }
 }
 
 /// A service that combines searches of different requests into batches for a GPU.

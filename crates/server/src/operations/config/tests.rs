@@ -48,6 +48,7 @@ fn mistakes_are_named() {
         ("[scrub]\nperiod_s = 86401", "1 to 86400"),
         ("[scrub]\nbytes_per_second = -1", "bytes_per_second"),
         ("[scrub]\nrate = 1", "rate"),
+        ("cache = -1", "cache"),
         ("[timeouts]\nidle_s = 86401", "timeouts.idle_s"),
         ("[tls]\nkey = 'a'", "tls.certificate"),
         ("[tls]\ncertificate = 'a'", "tls.key"),

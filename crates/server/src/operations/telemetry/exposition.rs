@@ -1,6 +1,7 @@
 //! The text of `/metrics`: what the recorder has collected, and gauges of the server's state.
 
 use metrics::{counter, gauge};
+use warpseek::cache::CacheCounts;
 
 use super::counters::{CLUSTER, degraded_searches};
 use crate::app::App;
@@ -49,6 +50,9 @@ pub(crate) fn render(app: &App) -> String {
     let running = app.searches.running();
     out.push_str("# TYPE warpseek_searches_running gauge\n");
     out.push_str(&format!("warpseek_searches_running {running}\n\n"));
+    if let Some(answers) = &app.answers {
+        put_cache(&mut out, &answers.counts());
+    }
     put_gauges(&mut out, "warpseek_index_documents", &documents);
     put_gauges(&mut out, "warpseek_index_size_bytes", &bytes);
     put_gauges(&mut out, "warpseek_index_damaged", &damaged);
@@ -57,6 +61,23 @@ pub(crate) fn render(app: &App) -> String {
         out.push_str(&remote.metrics());
     }
     out
+}
+
+/// Appends the counts of the cache of answers, which belongs to one server of the process.
+fn put_cache(out: &mut String, counts: &CacheCounts) {
+    let CacheCounts { hits, misses, evicted, entries, bytes, .. } = *counts;
+    let values = [
+        ("hits_total", "counter", hits as f64),
+        ("misses_total", "counter", misses as f64),
+        ("evictions_total", "counter", evicted as f64),
+        ("hit_rate", "gauge", counts.hit_rate()),
+        ("entries", "gauge", entries as f64),
+        ("bytes", "gauge", bytes as f64),
+    ];
+    for (name, kind, value) in values {
+        let name = format!("warpseek_cache_{name}");
+        out.push_str(&format!("# TYPE {name} {kind}\n{name} {value}\n\n"));
+    }
 }
 
 /// Appends a gauge for every index. The recorder would keep the gauges of deleted indexes.
