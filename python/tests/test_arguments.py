@@ -51,6 +51,7 @@ SEARCHING = {
     "device": [None, *NOT_TEXT],
     "gpus": [0, "0", [0.5], ["0"], [None]],
     "gpu_memory": ["1", 1.5, True],
+    "calibration": [5, ["x"]],
     "split": [None, *NOT_TEXT],
     "algorithm": [None, *NOT_TEXT],
     "ranking": NOT_TEXT,

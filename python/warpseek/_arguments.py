@@ -45,6 +45,7 @@ class Searching(TypedDict, total=False):
     device: Device
     gpus: Sequence[int] | None
     gpu_memory: int | None
+    calibration: str | os.PathLike[str] | None
     split: Split
     algorithm: Algorithm
     ranking: RankingName | None
@@ -277,6 +278,7 @@ SEARCHING: Dict[str, Check] = {
     "device": text,
     "gpus": optional(_gpus),
     "gpu_memory": optional(whole()),
+    "calibration": optional(path),
     "split": text,
     "algorithm": text,
     "ranking": optional(text),

@@ -231,6 +231,7 @@ class Index:
         device: _arguments.Device = "cpu",
         gpus: Sequence[int] | None = None,
         gpu_memory: int | None = None,
+        calibration: str | os.PathLike[str] | None = None,
         split: _arguments.Split = "documents",
         algorithm: _arguments.Algorithm = "auto",
         ranking: _arguments.RankingName | None = None,
@@ -247,6 +248,9 @@ class Index:
             GPU), ``"auto"`` (the faster one for each batch), or ``"both"``.
         :param gpus: Numbers of the GPUs to use.
         :param gpu_memory: Maximum memory to use on a GPU, in bytes.
+        :param calibration: File with the times of queries on this machine, which
+            ``warpseek calibrate --output`` writes, for ``"auto"`` and ``"both"``. Default: the
+            calibration in the user's cache; without one, a few queries are timed.
         :param split: How several devices divide the work: by ``"documents"`` or by ``"queries"``.
         :param algorithm: Algorithm that answers queries, one of ``names("algorithm")``.
         :param ranking: Ranking function, one of ``names("ranking")``. Default: the one that suits
@@ -263,6 +267,7 @@ class Index:
                 "device": device,
                 "gpus": gpus,
                 "gpu_memory": gpu_memory,
+                "calibration": calibration,
                 "split": split,
                 "algorithm": algorithm,
                 "ranking": ranking,
@@ -680,6 +685,7 @@ _SEARCHING: dict[str, Any] = {
     "device": "cpu",
     "gpus": None,
     "gpu_memory": None,
+    "calibration": None,
     "split": "documents",
     "algorithm": "auto",
     "ranking": None,

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use tonic::{Code, Status};
 use warpseek::index::ScrubOptions;
+use warpseek::options::CalibrationChoice;
 use warpseek::{DeviceChoice, SearcherOptions, Snapshot};
 
 use crate::error::ClusterError;
@@ -25,6 +26,9 @@ pub struct NodeOptions {
     pub device: DeviceChoice,
     /// Number of threads of each shard. Default: one per core.
     pub threads: Option<usize>,
+    /// The calibration that predicts how long queries take, which decides who answers and which
+    /// queries are refused. Default: the one of each shard and this machine.
+    pub calibration: CalibrationChoice,
     /// Maximum number of queries in progress. A node refuses more, and the aggregator calls
     /// another node. A node without queries in progress accepts a request of any size. Default:
     /// 16,384.
@@ -37,7 +41,8 @@ pub struct NodeOptions {
 impl Default for NodeOptions {
     fn default() -> Self {
         let (device, scrub) = (DeviceChoice::Cpu, ScrubOptions::default());
-        NodeOptions { device, threads: None, capacity: 1 << 14, scrub }
+        let calibration = CalibrationChoice::Auto;
+        NodeOptions { device, threads: None, calibration, capacity: 1 << 14, scrub }
     }
 }
 
@@ -71,7 +76,10 @@ impl ClusterNode {
     /// other; older ones are closed when no search uses them any more. All bytes of the files are
     /// verified first. If the folder cannot be opened, nothing changes.
     pub fn replace(&self, shard: u32, version: u64, dir: &Path) -> Result<(), ClusterError> {
-        let mut options = SearcherOptions::new().device(self.options.device);
+        let mut options = SearcherOptions::new()
+            .device(self.options.device)
+            .calibration(self.options.calibration.clone())
+            .on_notice(move |notice| tracing::warn!(shard, "{notice}"));
         if let Some(threads) = self.options.threads {
             options = options.threads(threads);
         }

@@ -72,12 +72,12 @@ impl OpenShard {
             fields,
             settings: settings(manifest).to_bytes(),
         };
-        // A GPU is calibrated, or was earlier, as in a single server. For the CPU alone, the
-        // engines' estimates are precise enough to refuse requests that cannot be answered in
-        // time.
+        // A GPU is calibrated, or was earlier, as in a single server. The CPU alone uses an earlier
+        // calibration too, but without one, some milliseconds of measuring are precise enough to
+        // refuse requests that cannot be answered in time.
         let service = match searcher.gpu_status().name {
             Some(_) => ServiceOptions::new(),
-            None => ServiceOptions::new().calibration(Duration::ZERO).keep_calibration(false),
+            None => ServiceOptions::new().calibration(Duration::ZERO),
         };
         let service = searcher.service(service).map_err(failed)?;
         let (dir, preparation) = (dir.to_owned(), Mutex::default());

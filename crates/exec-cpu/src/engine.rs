@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpseek_exec::{
-    ASKED_FOR, Answer, Answers, Candidate, Context, Engine, ExecError, Formulas, Load, Mode, Plan,
-    Takes, Ticker, Work, answer_supported, batch_time, cheapest_of,
+    ASKED_FOR, Answer, Answers, Candidate, Context, Engine, ExecError, Foresight, Formulas, Load,
+    Mode, Plan, Takes, Ticker, Work, answer_supported, batch_time, cheapest_of,
 };
 use warpseek_index::{SegmentEntry, Snapshot, SnapshotId};
 
@@ -15,7 +15,7 @@ use crate::algorithm::{Algorithm, Size};
 use crate::halt::Halt;
 use crate::scratch::Scratch;
 use crate::segment_set::SegmentSet;
-use crate::{cohort, gather, pass};
+use crate::{cohort, foresight, gather, pass};
 
 /// An engine that runs an algorithm on all segments of an index and spreads queries over the
 /// threads of the context.
@@ -113,6 +113,10 @@ impl Engine for CpuEngine {
                 cheapest_of(&all, |(_, candidate)| candidate, load)?.1.rates.ok()
             }
         })
+    }
+
+    fn foresee(&self, plan: &Plan) -> Option<Foresight> {
+        foresight::foresee(&self.segments, plan)
     }
 
     fn takes(&self) -> Takes {

@@ -22,6 +22,7 @@ mod decoded;
 mod engine;
 mod factors;
 mod filtered;
+mod foresight;
 mod formula_cache;
 mod gather;
 mod halt;

@@ -20,6 +20,8 @@ const BOUND_COST: usize = 8;
 #[derive(Default)]
 pub(crate) struct MaximaCache {
     kept: FormulaCache<u32, Maxima>,
+    /// The largest of the maxima of each list in `kept`.
+    most: FormulaCache<u32, f32>,
     /// Maxima of lists that a query with too little time began to compute; the next query
     /// continues.
     begun: Mutex<FxHashMap<u32, (Formula, Vec<f32>)>>,
@@ -54,8 +56,15 @@ impl MaximaCache {
             values.push(formula.most_value(&bounds?));
         }
         let maxima: Maxima = values.into();
+        let most = maxima.iter().copied().fold(0.0, f32::max);
+        self.most.put(formulas, ordinal, most);
         self.kept.put(formulas, ordinal, maxima.clone());
         Ok(Some(maxima))
+    }
+
+    /// Returns the largest maximum of a list if its maxima were computed before.
+    pub(crate) fn most(&self, formulas: &Formulas, ordinal: u32) -> Option<f32> {
+        self.most.get(formulas, &ordinal)
     }
 
     fn begun(&self) -> std::sync::MutexGuard<'_, FxHashMap<u32, (Formula, Vec<f32>)>> {

@@ -8,6 +8,7 @@
 
 use std::cmp::Reverse;
 
+use warpseek_exec::Formulas;
 use warpseek_index::ListError;
 
 use crate::formula_cache::FormulaCache;
@@ -46,6 +47,12 @@ impl TopsCache {
         let value = bound(query, CLASSES[class], stream)?;
         self.kept.put(formulas, key, value);
         Ok(value)
+    }
+
+    /// Returns the value for a list that was kept for earlier searches, if there is one.
+    pub(crate) fn known(&self, formulas: &Formulas, ordinal: u32, k: usize) -> Option<f32> {
+        let class = CLASSES.iter().position(|&most| k <= most)?;
+        self.kept.get(formulas, &(ordinal, class as u8)).flatten()
     }
 }
 

@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::cost::Load;
 use crate::coverage::Coverage;
 use crate::error::ExecError;
+use crate::foresight::Foresight;
 use crate::formula::{Formula, Formulas};
 use crate::gather::Gathered;
 use crate::plan::Plan;
@@ -164,6 +165,12 @@ pub trait Engine: Send + Sync {
     /// to the engine's device, as far as this is known without waiting.
     fn absent(&self, _plan: &Plan) -> u64 {
         0
+    }
+
+    /// Returns the work that the engine foresees for a plan, or `None` if it knows no more than
+    /// the plan says. It must be found without reading lists.
+    fn foresee(&self, _plan: &Plan) -> Option<Foresight> {
+        None
     }
 
     /// Explains how the engine would answer each plan of a batch.

@@ -1,14 +1,16 @@
 //! Options in the form in which Python passes them: dicts.
 
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use serde_json::Value;
 use warpseek::index::Manifest;
-use warpseek::options::{Algorithm, BuildDevice, CodecId, OnError, OptionsError, Split, StoreMode};
+use warpseek::options::{
+    Algorithm, BuildDevice, CalibrationChoice, CodecId, OnError, OptionsError, Split, StoreMode,
+};
 use warpseek::query::{Facet, RankingParameters, SortKey};
 use warpseek::text::{FieldNames, Format, GramConfig};
 use warpseek::{
@@ -125,6 +127,7 @@ pub(crate) struct Searching {
     pub(crate) device: String,
     pub(crate) gpus: Option<Vec<u32>>,
     pub(crate) gpu_memory: Option<u64>,
+    pub(crate) calibration: Option<PathBuf>,
     pub(crate) split: String,
     pub(crate) algorithm: String,
     pub(crate) ranking: Option<String>,
@@ -161,6 +164,16 @@ impl Searching {
         }
         if let Some(bytes) = self.gpu_memory {
             options = options.gpu_memory(bytes);
+        }
+        if let Some(file) = &self.calibration {
+            if !matches!(self.device.as_str(), "auto" | "both") {
+                let problem =
+                    "[calibration] has no effect unless times decide how devices are used";
+                return Err(Failure::Argument(format!(
+                    "{problem}; set [device] to \"auto\" or \"both\""
+                )));
+            }
+            options = options.calibration(CalibrationChoice::File(file.clone()));
         }
         Ok(match threads(self.threads)? {
             Some(threads) => options.threads(threads),

@@ -49,6 +49,8 @@ pub struct Calibration {
     pub fixed: Duration,
     /// Share of its single cost that a query adds to a large batch.
     pub share: f64,
+    /// True if the engine answers batches as a whole.
+    pub batches: bool,
     /// Mean relative error on queries that the model was not fitted to, by form: rules, one tree,
     /// and boosted trees, the form in use.
     pub errors: [f64; 3],
@@ -58,6 +60,58 @@ pub struct Calibration {
     pub unseen: usize,
     /// Median of the times of all queries.
     pub median: Duration,
+    /// Median ratio of the times of queries to the engine's own estimates. It applies to queries
+    /// that the model does not know, such as trees.
+    pub ratio: f64,
+}
+
+/// Maximum number of queries of a batch whose times are predicted one by one. They represent the
+/// others.
+const PREDICTED: usize = 256;
+
+impl Calibration {
+    /// Returns the expected time of a batch on the engine that was measured.
+    pub fn time(&self, engine: &dyn Engine, plans: &[&Plan], context: &Context) -> Duration {
+        let step = plans.len().div_ceil(PREDICTED).max(1);
+        let (mut sum, mut longest, mut some) = (0.0, 0.0f64, 0usize);
+        for plan in plans.iter().step_by(step) {
+            let time = self.single(engine, plan);
+            (sum, longest, some) = (sum + time, longest.max(time), some + 1);
+        }
+        let sum = sum * plans.len() as f64 / some.max(1) as f64;
+        let time = match (plans, self.batches) {
+            ([], _) => 0.0,
+            // The engine was measured with one query at a time.
+            ([_], true) => sum,
+            (_, true) => self.fixed.as_secs_f64() + self.share * sum,
+            ([plan], false) => {
+                // The engine's estimates say how many threads share a query.
+                let estimate = |context| engine.cost(plans, context).as_secs_f64();
+                let alone = estimate(Context::single());
+                let threads = if context.threads() > 1 && !is_other(plan) && alone > 0.0 {
+                    alone / estimate(context).max(1e-12)
+                } else {
+                    1.0
+                };
+                sum / threads.max(1.0)
+            }
+            (_, false) => (sum / context.threads().min(plans.len()) as f64).max(longest),
+        };
+        Duration::from_secs_f64(time)
+    }
+
+    /// Returns the expected seconds of a query alone, on one thread of a CPU.
+    fn single(&self, engine: &dyn Engine, plan: &Plan) -> f64 {
+        match is_other(plan) {
+            true => self.ratio * engine.cost(&[plan], Context::single()).as_secs_f64(),
+            false => self.model.predict(&features(engine, plan)).as_secs_f64(),
+        }
+    }
+}
+
+/// Returns true if a plan has what calibrations do not measure.
+fn is_other(plan: &Plan) -> bool {
+    plan.tree.is_some() || plan.mask.is_some() || plan.gather.is_some()
 }
 
 /// Creates queries of one to six of the index's terms, in all modes, as many as can be timed in
@@ -180,7 +234,22 @@ pub fn calibrate(
     let mut times: Vec<Duration> = samples.iter().chain(&unseen).map(|(_, took)| *took).collect();
     times.sort_unstable();
     let median = times.get(times.len() / 2).copied().unwrap_or_default();
-    Ok(Calibration { model, fixed, share, errors, queries, unseen: unseen.len(), median })
+    let ratio = ratio(engine, &plans[..samples.len().min(plans.len())], &samples);
+    let (batches, unseen) = (usage.batches, unseen.len());
+    Ok(Calibration { model, fixed, share, batches, errors, queries, unseen, median, ratio })
+}
+
+/// Returns the median ratio of times to the engine's estimates, or 1 without samples. The samples
+/// are of the first plans, in the same order.
+fn ratio(engine: &dyn Engine, plans: &[Plan], samples: &[Sample]) -> f64 {
+    let ratio = |(plan, (_, took)): (&Plan, &Sample)| {
+        // The cost of an engine may be corrected already; its estimate is not.
+        let estimate = engine.estimate(&[plan], Context::single()).time.as_secs_f64();
+        (estimate > 0.0).then(|| took.as_secs_f64() / estimate)
+    };
+    let mut ratios: Vec<f64> = plans.iter().zip(samples).filter_map(ratio).collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied().unwrap_or(1.0)
 }
 
 /// Times queries on all servers until this moment.
@@ -215,13 +284,16 @@ fn sample(
 }
 
 fn features(engine: &dyn Engine, plan: &Plan) -> Features {
-    Features { absent: engine.absent(plan), ..Features::of(plan) }
+    Features::of(plan).on(engine, plan)
 }
 
 /// Returns the time of a query, and its features before it ran.
 fn time(engine: &dyn Engine, plan: &Plan, context: &Context) -> Result<Sample, ExecError> {
-    let features = features(engine, plan);
+    let before = features(engine, plan);
     let mut took = vec![ask(engine, &[plan], context)?];
+    // The engine foresees more of a query whose lists it has searched before, as those of most
+    // queries are in a service.
+    let features = Features { absent: before.absent, ..features(engine, plan) };
     // Do not repeat a query whose lists had to be transferred: now they are where the engine
     // needs them.
     while features.absent == 0 && took.len() < TIMES && took.iter().sum::<Duration>() < LONG {

@@ -94,7 +94,16 @@ pub fn probes(
     mode: Mode,
     k: usize,
 ) -> Result<Vec<Plan>, ExecError> {
-    let words = own_words(snapshot, QUERIES * TERMS)?;
+    queries_of(&own_words(snapshot, QUERIES * TERMS)?, planner, mode, k)
+}
+
+/// Divides words among queries.
+fn queries_of(
+    words: &[Word],
+    planner: &Planner,
+    mode: Mode,
+    k: usize,
+) -> Result<Vec<Plan>, ExecError> {
     // Neighbours in the dictionary go to different queries.
     let queries = words.len().div_ceil(TERMS);
     let query = |first: usize| {
@@ -102,6 +111,45 @@ pub fn probes(
         Query::of_fields(words.map(|(field, word)| (*field, word.clone(), 1.0)))
     };
     (0..queries).map(|first| planner.plan(&query(first), mode, k)).collect()
+}
+
+/// Number of blocks of the dictionary that [`few_probes`] reads.
+const BLOCKS: u64 = 512;
+/// Number of queries of [`few_probes`].
+const FEW: usize = 8;
+
+/// Creates a few OR queries in a time that does not grow with the index: it reads blocks at equal
+/// distances in the dictionary of the largest segment. As with [`probes`], terms are as probable
+/// as they are frequent, but among those of these blocks.
+pub fn few_probes(
+    snapshot: &Snapshot,
+    planner: &Planner,
+    k: usize,
+) -> Result<Vec<Plan>, ExecError> {
+    let Some(segment) = snapshot.segments().iter().max_by_key(|s| s.dictionary().postings()) else {
+        return Ok(Vec::new());
+    };
+    let dictionary = segment.dictionary();
+    let blocks = dictionary.blocks();
+    let count = blocks.min(BLOCKS);
+    let (mut found, mut all) = (Vec::new(), 0u64);
+    for i in 0..count {
+        let block = i * blocks / count;
+        let mut terms = dictionary.iter_blocks(block, block + 1);
+        while let Some(info) = terms.next_term()? {
+            all += u64::from(info.df);
+            found.push((all, word(segment, terms.term())));
+        }
+    }
+    // Postings at equal distances select their terms.
+    let wanted = (FEW * TERMS) as u64;
+    let mut chosen: Vec<Word> = (0..wanted.min(all))
+        .map(|i| (2 * i + 1) * all / (2 * wanted.min(all)))
+        .filter_map(|at| found.get(found.partition_point(|(sum, _)| *sum <= at)))
+        .map(|(_, word)| word.clone())
+        .collect();
+    chosen.dedup();
+    queries_of(&chosen, planner, Mode::Or, k)
 }
 
 /// The time of a query on a part of the documents, in nanoseconds: a fixed time, plus a time

@@ -17,7 +17,7 @@ mod tree;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
-use warpseek_exec::{Mode, Plan, PlanTerm};
+use warpseek_exec::{Engine, Foresight, Mode, Plan, PlanTerm};
 
 use closest::closest;
 use rules::{Case, Rules};
@@ -60,6 +60,9 @@ pub struct Features {
     /// Number of postings in the lists that a document must be in to be a hit, if hits need 0.6,
     /// 0.9 or 1.3 times the maximum contribution of one posting. OR skips most of the others.
     pub needed: [u64; 3],
+    /// Work that the engine foresees ([`warpseek_exec::Engine::foresee`]), which the plan does not
+    /// know. If the engine foresees nothing, it may be all of it.
+    pub foresight: Foresight,
 }
 
 /// Scores that hits may need, as multiples of the largest contribution among terms that alone
@@ -89,7 +92,28 @@ impl Features {
         let length = |n: usize, length: u64| if terms < n { 0 } else { length };
         let [shortest, second, third] = [length(1, shortest), length(2, second), length(3, third)];
         let needed = needed(lists, k, sum);
-        Features { shortest, second, third, longest, sum, terms, k, mode, count, absent: 0, needed }
+        let (absent, foresight) = (0, Foresight { essential: sum });
+        Features {
+            shortest,
+            second,
+            third,
+            longest,
+            sum,
+            terms,
+            k,
+            mode,
+            count,
+            absent,
+            needed,
+            foresight,
+        }
+    }
+
+    /// Adds what only the engine knows that is going to answer the plan.
+    #[must_use]
+    pub fn on(self, engine: &dyn Engine, plan: &Plan) -> Self {
+        let (absent, foreseen) = (engine.absent(plan), engine.foresee(plan));
+        Features { absent, foresight: foreseen.unwrap_or(self.foresight), ..self }
     }
 
     /// Returns true if the engine has nothing to read for the query.
@@ -114,6 +138,7 @@ impl Features {
             ln(self.needed[0]),
             ln(self.needed[1]),
             ln(self.needed[2]),
+            ln(self.foresight.essential),
         ]
     }
 
@@ -490,6 +515,7 @@ mod tests {
             count: false,
             absent: 0,
             needed: [lists.iter().sum(); 3],
+            foresight: Foresight { essential: lists.iter().sum() },
         }
     }
 

@@ -62,6 +62,13 @@ impl Speed {
         self.known = false;
     }
 
+    /// Returns the speed of an engine that is expected to take this long for representative
+    /// queries, as a calibration says. The first actual search replaces it.
+    pub fn expecting(mut self, load: &Load, time: Duration) -> Self {
+        self.guess(load, time);
+        self
+    }
+
     /// Notes that the engine got no queries. A slow engine may have become faster, and would
     /// otherwise never be tried again.
     pub(crate) fn forget(&mut self) {

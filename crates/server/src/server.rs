@@ -24,6 +24,7 @@ use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 use warpseek::devices::Device as Gpu;
+use warpseek::options::CalibrationChoice;
 use warpseek::{DeviceChoice, SearcherOptions};
 use warpseek_front::{Hosts, Remote, RemoteLimits, Tls, TlsOptions};
 
@@ -107,7 +108,9 @@ impl Server {
             }
             Device::Auto => DeviceChoice::Auto,
         };
-        let mut searcher = SearcherOptions::new().device(device);
+        let calibration = config.calibration.clone();
+        let calibration = calibration.map_or(CalibrationChoice::Auto, CalibrationChoice::File);
+        let mut searcher = SearcherOptions::new().device(device).calibration(calibration);
         if config.device == Device::Cuda {
             // The GPU answers whatever it can. An index that does not fit into its memory, for
             // example, must not prevent others from being served.

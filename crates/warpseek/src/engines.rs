@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use warpseek_exec::{Context, Engine, ExecError, Mode, Plan, Planner, Rates, Reference};
+use warpseek_exec::{Context, Engine, ExecError, Load, Mode, Plan, Planner, Rates, Reference};
 use warpseek_exec_cpu::{Algorithm as CpuAlgorithm, CpuEngine};
 use warpseek_exec_gpu::{GpuEngine, GpuLists, Resident, Settings, failed};
 use warpseek_exec_gpu_papers::partitioned::PartitionedEngine;
@@ -14,6 +14,7 @@ use warpseek_index::Snapshot;
 use warpseek_sched::measure::{self, Line};
 use warpseek_sched::{ByDocuments, ByQueries, Speed, WithThreads, split};
 
+use crate::calibration::Known;
 use crate::error::OptionsError;
 use crate::gpu::open::OpenGpu;
 use crate::options::{Algorithm, DeviceChoice, SearcherOptions, Split};
@@ -54,6 +55,8 @@ pub(crate) struct Maker<'a> {
     pub(crate) planner: &'a Planner,
     pub(crate) options: &'a SearcherOptions,
     pub(crate) context: &'a Context,
+    /// The calibration of this machine.
+    pub(crate) known: Option<&'a Known>,
 }
 
 impl Maker<'_> {
@@ -152,14 +155,14 @@ impl Maker<'_> {
         }
         let probes = self.probes()?;
         let with_speed = |engine: Box<dyn Engine>| {
-            let rates = self.rates(&*engine, &probes);
-            (engine, Speed::new(rates, 1))
+            let speed = self.speed(&*engine, &probes, 1);
+            (engine, speed)
         };
         let engines = engines.into_iter().map(with_speed).collect();
         let (mut both, mut helped) = (ByQueries::new(engines), None);
         if with_host {
             let host = self.host();
-            let speed = Speed::new(self.rates(&host, &probes), self.host_threads());
+            let speed = self.speed(&host, &probes, self.host_threads());
             both = both.helped_by(Arc::new(host), speed).measured_by(probes);
             helped = Some(both.helped());
         }
@@ -257,6 +260,19 @@ impl Maker<'_> {
     fn host_threads(&self) -> usize {
         let usual = self.context.threads().saturating_sub(OTHER_THREADS).max(1);
         self.options.host_threads.unwrap_or(usual)
+    }
+
+    /// Returns the speed of an engine: as calibrated on this machine, or as the engine estimates.
+    fn speed(&self, engine: &dyn Engine, probes: &[Plan], threads: usize) -> Speed {
+        let speed = Speed::new(self.rates(engine, probes), threads);
+        match self.known.and_then(|known| known.of(&engine.device())) {
+            Some(found) => {
+                let plans: Vec<&Plan> = probes.iter().collect();
+                let took = found.time(engine, &plans, &Context::new(threads));
+                speed.expecting(&Load::sum(probes), took)
+            }
+            None => speed,
+        }
     }
 
     /// Returns an engine's estimate of the cost of typical queries.

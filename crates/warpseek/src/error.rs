@@ -1,5 +1,7 @@
 //! The errors of the library.
 
+use std::path::PathBuf;
+
 use warpseek_cuda::DeviceError;
 use warpseek_dictionary::DictionaryError;
 use warpseek_exec::ExecError;
@@ -66,6 +68,14 @@ pub enum Error {
     /// Measurements could not be saved.
     #[error("cannot save the measurements: {0}")]
     Cache(String),
+    /// The calibration that the options name cannot be read.
+    #[error("cannot use the calibration {}: {why}; write one with `warpseek calibrate`", file.display())]
+    Calibration {
+        /// The file.
+        file: PathBuf,
+        /// The reason.
+        why: String,
+    },
     /// A stored document is not valid JSON, although it was when it was indexed.
     #[error("stored document {doc} is not JSON: {problem}")]
     Document {

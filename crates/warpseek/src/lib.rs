@@ -103,7 +103,9 @@
 //! Only one writer at a time can change an index, also across processes. Writers never disturb
 //! searchers: each searcher keeps the snapshot that it opened until it is refreshed.
 
+mod calibration;
 pub mod contamination;
+mod costs;
 pub mod devices;
 mod engines;
 mod error;

@@ -1,6 +1,8 @@
 //! An open snapshot and its engines. It plans requests, chooses a device for each batch, and
 //! falls back to the CPU if a GPU fails.
 
+mod choice;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,17 +10,19 @@ use warpseek_cuda::DeviceError;
 use warpseek_exec::query::{Node, Operator, parse};
 use warpseek_exec::{
     Answer, Answers, Choice, CollectionStatistics, Context, Engine, ExecError, Fault, Formulas,
-    Limit, Load, Mask, Mode, Plan, Planner, Query, Ranking, fail_all, is_not_slower,
+    Limit, Mask, Mode, Plan, Planner, Query, Ranking, fail_all,
 };
 use warpseek_exec_gpu::Resident;
 use warpseek_index::{FilterCache, FilterCacheUsage, Snapshot};
 
+use crate::calibration::{self, CPU};
+use crate::costs::Costs;
 use crate::engines::{GpuEngines, Maker};
 use crate::error::Result;
 use crate::gpu::open as gpus;
 use crate::gpu::state::{Gpu, State};
 use crate::gpu::{GpuStatus, Notice};
-use crate::options::{Algorithm, DeviceChoice, SearcherOptions};
+use crate::options::{CalibrationChoice, DeviceChoice, SearcherOptions};
 use crate::plan::Decision;
 use crate::query::{QueryInput, Request};
 use crate::repeats::Repeats;
@@ -50,6 +54,10 @@ pub(crate) struct Opened {
     home: Mutex<Formulas>,
     /// Set once [`Opened::prepare`] was called.
     prepared: AtomicBool,
+    /// Set once the GPU has what queries need, so that it can be measured.
+    warm: AtomicBool,
+    /// The expected times of batches.
+    pub(crate) costs: Arc<Costs>,
     /// The ids that the last request was restricted to, and their documents. Many requests use
     /// the same ids.
     among: Mutex<Option<Among>>,
@@ -70,17 +78,40 @@ impl Opened {
         let ranking = options.ranking.unwrap_or_else(|| Ranking::suited(snapshot.manifest()));
         let planner = Planner::new(snapshot.clone(), ranking)?;
         let context = Context::new(options.threads);
-        let known = before.and_then(|before| before.gpu.why_unusable());
+        let unusable = before.and_then(|before| before.gpu.why_unusable());
         let (gpus, why) = match before.and_then(|before| before.gpu.engines()) {
             _ if options.device == DeviceChoice::Auto
-                && let Some(why) = known.clone().or_else(|| gpus::unfit(planner.formulas())) =>
+                && let Some(why) = unusable.clone().or_else(|| gpus::unfit(planner.formulas())) =>
             {
                 (Vec::new(), Some(why))
             }
             Some(engines) => (engines.gpus.clone(), None),
             None => gpus::open(options)?,
         };
-        let maker = Maker { snapshot: &snapshot, planner: &planner, options, context: &context };
+        let documents = snapshot.statistics().documents;
+        let look_up = |devices: Vec<String>| {
+            calibration::find(options, snapshot.dir(), documents, devices, planner.ranking_name())
+        };
+        // The devices of a calibration for each GPU alone; the first one stands for others.
+        let gpu = gpus.first().map(|gpu| gpu.device.info().name.clone());
+        let chooses = matches!(options.device, DeviceChoice::Auto | DeviceChoice::Both)
+            && (gpu.is_some() || matches!(options.calibration, CalibrationChoice::File(_)));
+        let costs = match before {
+            Some(before) => before.costs.clone(),
+            None if chooses => {
+                let devices = std::iter::once(CPU.to_owned()).chain(gpu).collect();
+                Arc::new(Costs::new(look_up(devices)?))
+            }
+            None => Arc::default(),
+        };
+        let known = costs.calibration();
+        let maker = Maker {
+            snapshot: &snapshot,
+            planner: &planner,
+            options,
+            context: &context,
+            known: known.as_deref(),
+        };
         maker.check(&gpus, why.as_deref())?;
         let cpu = maker.cpu();
         let mut approximate = false;
@@ -99,13 +130,13 @@ impl Opened {
             },
         };
         if let State::Unusable(why) = &state
-            && known.is_none()
+            && unusable.is_none()
         {
             (options.listener)(&Notice::NoGpu { why: why.clone() });
         }
         let (gpu, options) = (Gpu::new(state), options.clone());
         let home = Mutex::new(planner.formulas().clone());
-        let prepared = AtomicBool::new(false);
+        let (prepared, warm) = (AtomicBool::new(false), AtomicBool::new(false));
         let (among, filter) = (Mutex::default(), Mutex::default());
         let new = || Arc::new(FilterCache::new(FILTER_CACHE_BYTES));
         let filters = before.map_or_else(new, |before| before.filters.clone());
@@ -120,6 +151,8 @@ impl Opened {
             approximate,
             home,
             prepared,
+            warm,
+            costs,
             among,
             filter,
             filters,
@@ -149,13 +182,20 @@ impl Opened {
             self.cpu.prepare(formulas, &self.context)?;
         }
         match engine.prepare(formulas, &self.context) {
+            Ok(()) => {
+                self.warm.store(true, Ordering::Release);
+                if self.compares_times() {
+                    self.measure();
+                }
+                Ok(())
+            }
             Err(error @ ExecError::Device { .. }) if self.may_choose() => {
                 self.give_up(&engine, error);
                 Ok(())
             }
             // The CPU answers all queries over such an index.
             Err(ExecError::Unsupported { .. }) if self.may_choose() => Ok(()),
-            prepared => prepared,
+            Err(error) => Err(error),
         }
     }
 
@@ -198,6 +238,9 @@ impl Opened {
                 status.name = Some(lost.name.clone());
                 status.why_not = Some(lost.error.to_string());
             }
+        }
+        if self.may_choose() && self.gpu.engines().is_some() {
+            status.calibration = Some(self.source());
         }
         // The state is unlocked here, so searches do not wait while residencies are read.
         if let Some(engines) = self.gpu.engines() {
@@ -345,7 +388,7 @@ impl Opened {
             Some(engine) => engine.explain(&[plan], context),
             None => self.cpu.explain(&[plan], context),
         };
-        choices.into_iter().next().unwrap_or_else(no_choice)
+        choices.into_iter().next().unwrap_or_else(Decision::no_choice)
     }
 
     pub(crate) fn filter_cache(&self) -> FilterCacheUsage {
@@ -395,6 +438,8 @@ impl Opened {
             answers.iter().find(|answer| answer.as_ref().is_err_and(ExecError::is_final))
         {
             self.give_up(engine, error.clone());
+        } else if answers.iter().any(Result::is_ok) {
+            self.warm.store(true, Ordering::Release);
         }
         answers
     }
@@ -486,77 +531,13 @@ impl Opened {
     fn try_again(&self) -> Result<GpuEngines, ExecError> {
         let gpus = gpus::open_all(&self.options).map_err(warpseek_exec_gpu::failed)?;
         let (snapshot, planner) = (&self.snapshot, &self.planner);
-        let maker = Maker { snapshot, planner, options: &self.options, context: &self.context };
+        let (options, context) = (&*self.options, &self.context);
+        let known = self.costs.calibration();
+        let maker = Maker { snapshot, planner, options, context, known: known.as_deref() };
         let engines = maker.gpus(&gpus)?;
         engines.engine.prepare(&self.home(), &self.context)?;
         Ok(engines)
     }
-
-    /// Returns true if the CPU is to answer a batch although there is a GPU. This is the only place
-    /// that chooses between devices.
-    fn stays(&self, gpu: &Arc<dyn Engine>, plans: &[&Plan], context: &Context) -> bool {
-        if !self.may_choose() {
-            return false;
-        }
-        // A GPU that supports none of the plans would only return them.
-        if refusal(gpu, plans).is_some() {
-            return true;
-        }
-        if self.options.algorithm != Algorithm::Auto {
-            return false;
-        }
-        match self.options.gpu_from {
-            Some(least) => Load::sum(plans.iter().copied()).postings < least,
-            None => is_not_slower(self.cpu.cost(plans, context), gpu.cost(plans, context)),
-        }
-    }
-
-    pub(crate) fn decide(&self, plans: &[&Plan], context: &Context) -> Decision {
-        let repeats = Repeats::of(plans);
-        let plans = &repeats.distinct[..];
-        let engines = self.gpu.engines();
-        let chooses = self.options.algorithm == Algorithm::Auto && engines.is_some();
-        let estimate = |engine: &dyn Engine| engine.estimate(plans, context);
-        let cpu = chooses.then(|| estimate(&*self.cpu));
-        let gpu = engines.as_ref().filter(|_| chooses).map(|engines| estimate(&*engines.engine));
-        let stays =
-            engines.as_ref().is_some_and(|engines| self.stays(&engines.engine, plans, context));
-        let mut choices: Vec<Choice> = match &engines {
-            Some(engines) if !stays => engines.engine.explain(plans, context),
-            _ => self.cpu.explain(plans, context),
-        };
-        let refused = engines.as_ref().and_then(|engines| refusal(&engines.engine, plans));
-        let reason = match (stays, self.options.gpu_from.is_some()) {
-            _ if !self.may_choose() => engines.and_then(|engines| engines.host.clone()),
-            _ if !chooses => None,
-            (true, _) if refused.is_some() => refused.map(|why| format!("the GPU refuses: {why}")),
-            (true, true) => Some("fewer postings than the GPU's threshold".to_owned()),
-            (false, true) => Some("at least as many postings as the GPU's threshold".to_owned()),
-            (true, false) => Some("faster than on the GPU".to_owned()),
-            (false, false) => Some("faster than on the CPU".to_owned()),
-        };
-        if let Some(reason) = reason {
-            choices.iter_mut().for_each(|choice| choice.why = format!("{reason}; {}", choice.why));
-        }
-        let documents = self.snapshot.statistics().documents;
-        let choices = repeats
-            .places()
-            .map(|place| choices.get(place).cloned().unwrap_or_else(no_choice))
-            .collect();
-        Decision { choices, cpu, gpu, documents, threads: context.threads() }
-    }
-}
-
-/// Returns the choice to report for an engine that gives none.
-fn no_choice() -> Choice {
-    Choice { device: "CPU".to_owned(), algorithm: "none".to_owned(), why: String::new() }
-}
-
-/// Returns the reason why a GPU supports none of the plans, or `None` if it supports some.
-fn refusal(gpu: &Arc<dyn Engine>, plans: &[&Plan]) -> Option<&'static str> {
-    let mut refused = plans.iter().map(|plan| gpu.can_answer(plan).err());
-    let first = refused.next()??;
-    refused.all(|why| why.is_some()).then_some(first)
 }
 
 /// Returns true if a kernel did not end. The driver would wait for it in every later call.

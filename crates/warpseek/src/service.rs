@@ -45,7 +45,8 @@ pub struct ServiceOptions {
     /// Size of the cache for answers to repeated requests, in bytes. Default: no cache.
     pub cache: Option<u64>,
     /// Time to spend at the start on measuring the cost of queries, unless it is known already.
-    /// Default: 1.5 seconds. With zero, the service relies on the engines' own estimates.
+    /// Default: 1.5 seconds. With zero, the service uses saved measurements if there are any, and
+    /// otherwise times a few queries for some milliseconds.
     pub calibration: Duration,
     /// True if the service uses measurements saved earlier and saves new ones, in the user's
     /// cache. Default: true.
@@ -193,13 +194,15 @@ impl Service {
         options: &ServiceOptions,
     ) -> Result<Self> {
         let stations = Stations::of(&opened, threads, options.threads)?;
-        let calibrations = match options.calibration {
-            Duration::ZERO => Vec::new(),
-            time => searcher.calibrations(&opened, stations, time, options.keep_calibration)?,
-        };
+        let (time, keeps) = (options.calibration, options.keep_calibration);
+        let calibrations =
+            searcher.calibrations(&opened, stations, options.threads, time, keeps)?;
+        if calibrations.is_empty() {
+            opened.measure();
+        }
         let mut places = stations.places(&opened);
         for (place, (_, found)) in places.iter_mut().zip(&calibrations) {
-            if calibration::is_enough(found) {
+            if crate::calibration::is_enough(found) {
                 place.model = Some(found.model.clone());
                 (place.fixed, place.share) = (found.fixed, found.share);
             }

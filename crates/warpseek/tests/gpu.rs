@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use warpseek::devices::Device;
 use warpseek::gpu::{GpuLists, Notice};
-use warpseek::options::Split;
+use warpseek::options::{CalibrationChoice, Split};
 use warpseek::plan::CollectionStatistics;
 use warpseek::query::SortKey;
 use warpseek::research::Tuning;
@@ -429,4 +429,74 @@ fn a_gpu_without_room_is_not_asked_again() {
     assert!(searcher.gpu_status().why_not.is_some() && searcher.gpu_status().name.is_none());
     assert!(matches!(&case.notices()[..], [Notice::NoGpu { .. }]), "{:?}", case.notices());
     assert_eq!(case.opened.load(Ordering::Relaxed), 1);
+}
+
+/// Checks that a choice between devices says where its estimates come from: from the engines
+/// before the index is on the GPU, from a brief measurement afterwards, and from a calibration as
+/// soon as there is one; and that a calibration of another machine is not used silently.
+#[test]
+fn times_come_from_this_machine() {
+    let case = Case::new();
+    let folder = tempfile::tempdir().unwrap();
+    let open = |calibration: CalibrationChoice| {
+        let (notices, options) = (case.notices.clone(), SearcherOptions::new());
+        let options = options
+            .device(DeviceChoice::Auto)
+            .threads(2)
+            .calibration(calibration)
+            .on_notice(move |notice| notices.lock().unwrap().push(notice.clone()))
+            // SAFETY: the function is the emulator's own.
+            .open_gpus_by(|number, budget| unsafe { Device::emulated(symbol, number, budget) });
+        case.index.searcher_with(options).unwrap()
+    };
+    let source = |searcher: &Searcher| {
+        let plan = searcher.plan(&Request::new("red green")).unwrap();
+        let decision = searcher.decide(&[&plan]);
+        assert_eq!(searcher.gpu_status().calibration, decision.calibration);
+        assert!(decision.cpu.unwrap().time > Duration::ZERO && decision.gpu.is_some());
+        decision.calibration.unwrap()
+    };
+    let searcher = open(CalibrationChoice::Auto);
+    assert!(source(&searcher).contains("no query was timed here yet"), "{}", source(&searcher));
+    searcher.prepare().unwrap();
+    let measured = source(&searcher);
+    assert!(measured.contains("on the CPU") && measured.contains("on the GPU"), "{measured}");
+    case.check(&searcher);
+    let off = open(CalibrationChoice::Off);
+    off.prepare().unwrap();
+    assert!(source(&off).contains("as requested"), "{}", source(&off));
+
+    // A calibration of the CPU, as if the GPU were as fast.
+    let file = folder.path().join("calibration.json");
+    let cpu = case.index.searcher_with(SearcherOptions::new().threads(2)).unwrap();
+    let report = cpu.calibrate_into(&file, Duration::from_secs(5), &[]).unwrap();
+    assert_eq!((report.stations.len(), report.file.as_deref()), (1, Some(&*file)));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut other: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let name = searcher.gpu_status().name.unwrap();
+    other["conditions"]["devices"] = vec!["CPU", &name].into();
+    let mut gpu = other["stations"][0].clone();
+    (gpu[0], gpu[1]["batches"]) = (name.into(), true.into());
+    other["stations"].as_array_mut().unwrap().push(gpu);
+    std::fs::write(&file, other.to_string()).unwrap();
+    let named = open(CalibrationChoice::File(file.clone()));
+    assert!(source(&named).starts_with("calibration of "), "{}", source(&named));
+    assert!(source(&named).ends_with("calibration.json"), "{}", source(&named));
+    case.check(&named);
+    assert_eq!(case.notices(), []);
+
+    other["conditions"]["cpu"] = "Another CPU".into();
+    std::fs::write(&file, other.to_string()).unwrap();
+    let searcher = open(CalibrationChoice::File(file.clone()));
+    assert!(source(&searcher).contains("no query was timed"), "{}", source(&searcher));
+    let notices = case.notices();
+    let [Notice::OtherCalibration { why, .. }] = &notices[..] else { panic!("{notices:?}") };
+    assert!(why.contains("on the CPU Another CPU"), "{why}");
+    // A file that is named must be a calibration.
+    std::fs::write(&file, "{}").unwrap();
+    let options = SearcherOptions::new()
+        .device(DeviceChoice::Auto)
+        .calibration(CalibrationChoice::File(file));
+    let error = case.index.searcher_with(options).err().unwrap().to_string();
+    assert!(error.contains("calibration.json") && error.contains("warpseek calibrate"), "{error}");
 }

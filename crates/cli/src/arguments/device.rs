@@ -1,5 +1,7 @@
 //! The device that answers queries, and its limits.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use warpseek::gpu::GpuLists;
 use warpseek_console::options::{named, parse_bytes};
@@ -64,6 +66,11 @@ pub(crate) struct DeviceOptions {
     /// has its part of the index, or by queries of a batch
     #[arg(long, value_enum, default_value_t, hide_short_help = true)]
     pub(crate) split: SplitName,
+    /// File with the times of queries on this machine, as `warpseek calibrate --output` writes it,
+    /// which auto and both rely on [default: the calibration in the user's cache; without one, a
+    /// few queries are timed]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) calibration: Option<PathBuf>,
     /// Read the index into memory instead of mapping its files. It opens more slowly, but a file
     /// truncated during the search cannot crash the process
     #[arg(long, hide_short_help = true)]

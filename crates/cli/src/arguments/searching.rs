@@ -2,7 +2,7 @@
 
 use clap::Args;
 use warpseek::gpu::{GpuLists, Notice};
-use warpseek::options::{Algorithm, Split};
+use warpseek::options::{Algorithm, CalibrationChoice, Split};
 use warpseek::research::Tuning;
 use warpseek::{DeviceChoice, Index, SearcherOptions};
 use warpseek_console::options::RankingChoice;
@@ -44,6 +44,13 @@ impl Searching {
         if needs_gpu && device.device == DeviceName::Cpu {
             let problem = "--gpu, --gpus, --gpu-memory and --gpu-lists have no effect on the CPU";
             return Err(Failure::user(format!("{problem}; add `--device cuda`")));
+        }
+        let chooses = matches!(device.device, DeviceName::Auto | DeviceName::Both);
+        if device.calibration.is_some() && (!chooses || research.gpu_from.is_some()) {
+            let problem = "--calibration has no effect unless times decide how devices are used";
+            return Err(Failure::user(format!(
+                "{problem}; add `--device auto` or `--device both`, without --gpu-from"
+            )));
         }
         let tuning = Tuning {
             tile: research.tile,
@@ -94,6 +101,9 @@ impl Searching {
         }
         if let Some(bytes) = device.gpu_memory {
             options = options.gpu_memory(bytes as u64);
+        }
+        if let Some(file) = &device.calibration {
+            options = options.calibration(CalibrationChoice::File(file.clone()));
         }
         Ok(options)
     }

@@ -61,7 +61,13 @@ pub(crate) fn lines(decision: &Decision, plan: &Plan) -> Vec<String> {
     if let (Some(cpu), Some(gpu)) = (&decision.cpu, &decision.gpu) {
         lines.extend(estimated(cpu, gpu).map(|line| format!("  {line}")));
     }
+    lines.extend(decision.calibration.iter().map(|source| times_from(source)));
     lines
+}
+
+/// Returns the line that says where estimates come from.
+fn times_from(source: &str) -> String {
+    format!("  times: {source}")
 }
 
 /// Returns the decision about a batch of one query as JSON.
@@ -93,6 +99,7 @@ pub(crate) fn as_json(decision: &Decision, plan: &Plan) -> Value {
         "batch": 1,
         "documents": decision.documents,
         "threads": decision.threads,
+        "calibration": decision.calibration,
         "estimate": decision.cpu.as_ref().zip(decision.gpu.as_ref()).map(|(cpu, gpu)| json!({
             "effort": cpu.load.effort,
             "cpu": estimate(cpu),
@@ -106,6 +113,8 @@ pub(crate) fn as_json(decision: &Decision, plan: &Plan) -> Value {
 pub(crate) struct Decisions {
     classes: BTreeMap<Choice, Class>,
     estimates: Option<(Estimate, Estimate)>,
+    /// Where the estimates of the last batch came from.
+    calibration: Option<String>,
     batches: u64,
     largest: usize,
 }
@@ -129,6 +138,7 @@ impl Decisions {
             on_cpu.add(cpu);
             on_gpu.add(gpu);
         }
+        self.calibration = decision.calibration;
         for (choice, plan) in decision.choices.into_iter().zip(plans) {
             let class = self.classes.entry(choice).or_default();
             let postings = postings(plan);
@@ -166,6 +176,7 @@ impl Decisions {
         if let Some((cpu, gpu)) = &self.estimates {
             lines.extend(estimated(cpu, gpu).map(|line| format!("  {line}")));
         }
+        lines.extend(self.calibration.iter().map(|source| times_from(source)));
         lines
     }
 }

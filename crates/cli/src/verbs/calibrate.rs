@@ -21,9 +21,12 @@ use crate::arguments::Searching;
 /// Measure the cost of queries on this machine
 ///
 /// A service uses the measurements to choose a device for each request and to reject requests that
-/// it cannot answer in time. The command times queries of the index's terms on the CPU and, with
-/// `--device cuda`, on the GPU, and saves the result in the user's cache. A service without a
-/// calibration runs a shorter one when it first starts.
+/// it cannot answer in time, and so do the server, nodes, and all commands with `--device auto` or
+/// `--device both`. The command times queries of the index's terms on the CPU and, with
+/// `--device cuda`, on the GPU, and saves the result in the user's cache, or in --output. It is
+/// used for the same index on the same machine: the model of the CPU, the number of threads, the
+/// GPU, the ranking and the version of the program must be the same. A service without a
+/// calibration runs a shorter one when it first starts; other commands time a few queries.
 ///
 /// The column "error" is the mean of |predicted - measured| / measured over queries that the model
 /// was not fitted to, those of --queries if given. The model consists of boosted trees; "a tree"
@@ -35,6 +38,8 @@ Examples:
   warpseek calibrate idx
   warpseek calibrate idx --queries log.txt --seconds 10
   warpseek calibrate idx --device cuda --json
+  warpseek calibrate idx --device cuda --output h200.json
+  warpseek run idx --queries log.tsv --device auto --calibration h200.json
 
 Environment:
   WARPSEEK_CACHE  directory for the result [default: the user's cache directory]")]
@@ -49,6 +54,9 @@ pub(crate) struct Options {
     /// Approximate duration of the measurement in seconds
     #[arg(long, default_value_t = 2.0, value_name = "S", allow_negative_numbers = true)]
     seconds: f64,
+    /// File to write, for --calibration [default: one in the user's cache, which is found without]
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     searching: Searching,
     #[command(flatten)]
@@ -63,6 +71,10 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     check_seconds(options.seconds)?;
+    if options.searching.device.calibration.is_some() {
+        let problem = "--calibration names a calibration to use, and this command measures one";
+        return Err(Failure::user(format!("{problem}; name the file to write with --output")));
+    }
     let index = Index::at(&options.index);
     let settings = options.searching.options(&index, options.threads.get())?;
     let log = match &options.queries {
@@ -97,7 +109,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
                 bar.inc(1);
             }
         });
-        let report = searcher.calibrate(Duration::from_secs_f64(options.seconds), &log);
+        let time = Duration::from_secs_f64(options.seconds);
+        let report = match &options.output {
+            Some(file) => searcher.calibrate_into(file, time, &log),
+            None => searcher.calibrate(time, &log),
+        };
         done.store(true, Ordering::Release);
         report
     });

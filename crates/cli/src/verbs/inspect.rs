@@ -84,6 +84,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 /// An index on GPUs.
 struct OnGpu {
     residency: Vec<Residency>,
+    /// Where the times come from by which devices are chosen, if they are.
+    calibration: Option<String>,
     /// The time from open devices to an index that is ready, in seconds.
     seconds: f64,
 }
@@ -103,7 +105,10 @@ impl OnGpu {
         let status = searcher.gpu_status();
         match status.why_not {
             Some(why) => Err(Failure::user(format!("cannot copy the index to a GPU: {why}"))),
-            None => Ok(OnGpu { residency: status.residency, seconds }),
+            None => {
+                let (residency, calibration) = (status.residency, status.calibration);
+                Ok(OnGpu { residency, calibration, seconds })
+            }
         }
     }
 
@@ -128,6 +133,9 @@ impl OnGpu {
                 rows.push(row("space for a round's tiles", bytes(cache.scratch)));
             }
             table(&rows, out)?;
+        }
+        if let Some(source) = &self.calibration {
+            writeln!(out, "times: {source}")?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use warpseek::index::ScrubOptions;
+use warpseek::options::CalibrationChoice;
 use warpseek::{DeviceChoice, Progress};
 use warpseek_cluster::{ClusterNode, NodeOptions, NodeServer};
 use warpseek_collection::{Check, Collection};
@@ -68,6 +69,12 @@ pub(crate) struct Options {
     /// Device that answers queries. All devices return the same hits
     #[arg(long, value_enum, default_value_t, help_heading = "Device")]
     device: Device,
+    /// File with the times of queries on this machine, as `warpseek calibrate --output` writes it
+    /// for one of the shards; it decides which device answers and which queries are refused
+    /// [default: the calibration of each shard in the user's cache; without one, a few queries are
+    /// timed at the start, with a GPU for longer]
+    #[arg(long, value_name = "FILE", help_heading = "Device")]
+    calibration: Option<PathBuf>,
     #[command(flatten)]
     threads: Threads,
     /// Maximum number of queries in progress. Aggregators send up to 64 at a time, and ask another
@@ -183,6 +190,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             Device::Auto => DeviceChoice::Auto,
         },
         threads: Some(options.threads.get()),
+        calibration: match &options.calibration {
+            Some(file) => CalibrationChoice::File(file.clone()),
+            None => CalibrationChoice::Auto,
+        },
         capacity: options.capacity,
         scrub: ScrubOptions {
             period: Duration::from_secs(options.scrub_period),

@@ -58,6 +58,11 @@ pub(crate) struct Options {
     /// Device that answers queries [default: cpu]
     #[arg(long, value_enum)]
     device: Option<Device>,
+    /// File with the times of queries on this machine, which `warpseek calibrate --output` writes
+    /// [default: the calibration of each index in the user's cache; without one, queries are timed
+    /// at the start]
+    #[arg(long, value_name = "FILE")]
+    calibration: Option<PathBuf>,
     /// Index that /retrieve searches [default: the only one]
     #[arg(long, value_name = "NAME")]
     retrieve_index: Option<String>,
@@ -170,6 +175,7 @@ impl Options {
             ("listen", self.listen.clone()),
             ("api_key_file", self.api_key_file.as_ref().map(path)),
             ("device", device),
+            ("calibration", self.calibration.as_ref().map(path)),
             ("retrieve_index", self.retrieve_index.clone()),
             ("log", log),
             ("tls.certificate", self.tls_certificate.as_ref().map(path)),

@@ -159,6 +159,16 @@ fn calibrations_are_kept_in_the_cache() {
     let out = space.run("calibrate idx --seconds 5 --queries log.tsv --mode and").ok();
     assert!(out.contains("3 queries") && out.contains("saved in"), "{out}");
     assert_eq!(space.list("cache/calibrations").len(), 1);
+    let out = space.run("calibrate idx --seconds 5 --output new/here.json").ok();
+    assert!(
+        out.contains("saved in new/here.json") && space.path("new/here.json").exists(),
+        "{out}"
+    );
+    assert_eq!(space.list("cache/calibrations").len(), 1, "a named file is not in the cache");
+    space
+        .run("calibrate idx --device auto --calibration x.json")
+        .fails(2, &["--calibration", "--output"]);
+    space.run("search idx ant --calibration x.json").fails(2, &["--calibration", "--device auto"]);
     space.run("calibrate idx --seconds 0").fails(2, &["--seconds must be"]);
     space.run("calibrate nowhere").fails(2, &["nowhere"]);
     std::fs::remove_dir_all(space.path("cache")).unwrap();

@@ -109,6 +109,9 @@ fn plans_are_explained() {
     assert!(of("cpu", "windowed-maxscore")["microseconds"].is_number());
     assert_eq!(of("cpu", "taat")["why_not"], "it is for many terms", "{auto:#}");
     assert_eq!(of("cpu", "taat")["microseconds"], Value::Null);
+    let source = auto["calibration"].as_str().unwrap();
+    assert!(source.contains("no query was timed here yet"), "{auto:#}");
+    assert!(cpu["calibration"].is_null(), "{cpu:#}");
     machine.run("search idx x --device auto", "cuLaunchKernel@1=999!").ok();
 
     let forced = plan(&machine, "--device auto --gpu-from 0");

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Number of inputs of a tree.
-pub(super) const INPUTS: usize = 12;
+pub(super) const INPUTS: usize = 13;
 
 /// The inputs of one query. All are finite.
 pub(super) type Inputs = [f32; INPUTS];

@@ -133,9 +133,9 @@ impl Shared {
     fn answer(&self, station: usize, work: Work) {
         let Work { batch, plans, engine, context, began } = work;
         let refs: Vec<&Plan> = plans.iter().map(|(_, plan)| &**plan).collect();
-        let absent = match (&engine, &refs[..]) {
-            (Some(engine), [plan]) => engine.absent(plan),
-            _ => 0,
+        let features = match (&engine, &refs[..]) {
+            (Some(engine), [plan]) => Some(Features::of(plan).on(&**engine, plan)),
+            _ => None,
         };
         let mut answers = match engine {
             // If an engine panics, its requests have no answer, and its server continues.
@@ -147,11 +147,11 @@ impl Shared {
         let failed = answers.iter().any(|answer| answer.as_ref().is_err_and(ExecError::is_final));
         let whole =
             answers.iter().all(|answer| answer.as_ref().is_ok_and(|a| a.coverage.is_complete()));
-        if let ([plan], true) = (&refs[..], whole)
+        if let (Some(features), true) = (features, whole)
             && let Some(model) =
                 &mut *self.models[station].write().unwrap_or_else(PoisonError::into_inner)
         {
-            model.learn(&Features { absent, ..Features::of(plan) }, took);
+            model.learn(&features, took);
         }
         let finished = self.collect(station, &plans, answers);
         self.finish_all(finished);

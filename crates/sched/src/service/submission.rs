@@ -31,7 +31,7 @@ impl Shared {
             engine.can_answer(plan).ok()?;
             let model = self.models[s].read().unwrap_or_else(PoisonError::into_inner);
             let alone = match &*model {
-                Some(model) => model.predict(&Features { absent: engine.absent(plan), ..features }),
+                Some(model) => model.predict(&features.on(&**engine, plan)),
                 None => engine.cost(&[plan], &self.contexts[s]),
             };
             Some((nanos(alone) as f64 * self.shares[s]) as Nanos)

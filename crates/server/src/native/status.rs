@@ -141,6 +141,9 @@ pub(crate) struct ResidencyStatus {
     pub(crate) gpu: Option<String>,
     /// The reason why no GPU answers although one might.
     pub(crate) why_not: Option<String>,
+    /// Where the times come from by which devices are chosen; absent if none is chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) calibration: Option<String>,
     pub(crate) gpus: Vec<GpuResidency>,
 }
 
@@ -279,6 +282,11 @@ impl ResidencyStatus {
             whole: on.cache.is_none(),
             used_bytes: on.used,
         });
-        ResidencyStatus { gpu: status.name, why_not: status.why_not, gpus: gpus.collect() }
+        ResidencyStatus {
+            gpu: status.name,
+            why_not: status.why_not,
+            calibration: status.calibration,
+            gpus: gpus.collect(),
+        }
     }
 }

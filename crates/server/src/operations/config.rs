@@ -45,6 +45,11 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Device that answers queries: `cpu`, `cuda` or `auto`. Default: `cpu`.
     pub device: Device,
+    /// A file with the times of queries on this machine, which `warpseek calibrate --output`
+    /// writes. Default: the calibration of each index in the user's cache; without one, queries
+    /// are timed when the index is opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<PathBuf>,
     /// The index that `/retrieve` searches. Default: the only index, if there is exactly one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retrieve_index: Option<String>,
@@ -242,6 +247,7 @@ impl Default for Config {
             insecure: false,
             allowed_hosts: Vec::new(),
             device: Device::Cpu,
+            calibration: None,
             retrieve_index: None,
             retrieve_k: 3,
             refresh_ms: 1000,
@@ -412,6 +418,11 @@ impl Config {
                 ));
             }
         }
+        if self.calibration.is_some() && self.device == Device::Cpu {
+            return Err(
+                "calibration has no effect with the device cpu; set device to auto or cuda".into(),
+            );
+        }
         if self.restore.is_some() && self.snapshots.url.is_none() {
             return Err("restore needs snapshots.url, where the snapshot is".into());
         }
@@ -442,6 +453,7 @@ fn scalar(key: &str, text: String) -> Value {
         "data"
             | "listen"
             | "api_key_file"
+            | "calibration"
             | "retrieve_index"
             | "restore"
             | "tls.certificate"

@@ -1,6 +1,7 @@
 //! Notices for operators: events that are not errors, since queries are still answered.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// An event that the operator of a searcher may want to know about.
@@ -45,6 +46,19 @@ pub enum Notice {
         /// True if the CPU answers until then. Otherwise queries fail.
         cpu_answers: bool,
     },
+    /// There is a calibration, but it was measured on another machine or under other conditions,
+    /// so it is not used.
+    OtherCalibration {
+        /// The file of the calibration.
+        file: PathBuf,
+        /// The difference.
+        why: String,
+    },
+    /// A device could not be measured, so its times are estimated.
+    NotMeasured {
+        /// The error.
+        why: String,
+    },
     /// The GPU that failed is available again.
     GpuBack {
         /// The name of the GPU.
@@ -67,6 +81,16 @@ impl fmt::Display for Notice {
                 };
                 let seconds = retry_in.as_secs_f64();
                 write!(f, "the GPU failed; trying again in {seconds} s, {until_then}: {why}")
+            }
+            Notice::OtherCalibration { file, why } => {
+                let file = file.display();
+                write!(
+                    f,
+                    "the calibration {file} is not used: {why}; `warpseek calibrate` renews it"
+                )
+            }
+            Notice::NotMeasured { why } => {
+                write!(f, "times are estimated, since queries could not be timed: {why}")
             }
             Notice::GpuBack { name } => write!(f, "{name} answers again"),
         }

@@ -1,6 +1,7 @@
 //! Options for answering queries. Every option has a default and a method that sets it.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +51,27 @@ pub enum Split {
     /// Division by queries: each device holds the whole index and answers some queries of a batch.
     /// The CPU takes short queries, and the GPUs do not wait for it.
     Queries,
+}
+
+/// The calibration that predicts times: costs of queries as measured on this machine. It decides
+/// which device answers with [`DeviceChoice::Auto`], how devices share a batch with
+/// [`DeviceChoice::Both`], and which requests a service refuses.
+///
+/// ```
+/// use warpseek::options::CalibrationChoice;
+/// assert_eq!(CalibrationChoice::default(), CalibrationChoice::Auto);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CalibrationChoice {
+    /// The one that [`crate::Searcher::calibrate`] saved in the user's cache for the index and this
+    /// machine. If there is none, a few queries are timed briefly when times first matter.
+    #[default]
+    Auto,
+    /// The one in this file. It is an error if it cannot be read. If it was measured on another
+    /// machine or under other conditions, it is not used, and a notice says so.
+    File(PathBuf),
+    /// None: the estimates that are built into the engines, which were made on other hardware.
+    Off,
 }
 
 /// The algorithm that answers queries.
@@ -150,6 +172,7 @@ pub struct SearcherOptions {
     pub(crate) host_threads: Option<usize>,
     pub(crate) gpu_from: Option<u64>,
     pub(crate) gpu_memory: Option<u64>,
+    pub(crate) calibration: CalibrationChoice,
     pub(crate) threads: usize,
     pub(crate) mmap: bool,
     pub(crate) tuning: Tuning,
@@ -170,6 +193,7 @@ impl Default for SearcherOptions {
             host_threads: None,
             gpu_from: None,
             gpu_memory: None,
+            calibration: CalibrationChoice::Auto,
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             mmap: true,
             tuning: Tuning::default(),
@@ -240,6 +264,12 @@ impl SearcherOptions {
     /// Limits the memory to use on a GPU, in bytes. Default: all memory.
     pub fn gpu_memory(self, bytes: u64) -> Self {
         SearcherOptions { gpu_memory: Some(bytes), ..self }
+    }
+
+    /// Sets the calibration that predicts times. Default: the one of this machine in the user's
+    /// cache, or a brief measurement.
+    pub fn calibration(self, calibration: CalibrationChoice) -> Self {
+        SearcherOptions { calibration, ..self }
     }
 
     /// Sets the number of CPU threads. Default: one per core.

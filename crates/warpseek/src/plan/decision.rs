@@ -26,8 +26,17 @@ pub struct Decision {
     pub cpu: Option<Estimate>,
     /// The estimate for the GPU, if there was a choice of devices.
     pub gpu: Option<Estimate>,
+    /// Where the estimates come from, if there was a choice of devices.
+    pub calibration: Option<String>,
     /// Number of live documents of the index.
     pub documents: u64,
     /// Number of CPU threads.
     pub threads: usize,
+}
+
+impl Decision {
+    /// Returns the choice to report for an engine that gives none.
+    pub(crate) fn no_choice() -> Choice {
+        Choice { device: "CPU".to_owned(), algorithm: "none".to_owned(), why: String::new() }
+    }
 }

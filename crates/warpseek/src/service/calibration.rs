@@ -1,40 +1,20 @@
-//! Measurements of the cost of queries for an index on this machine. They are saved in the user's
-//! cache rather than in the index, which may be copied to another machine.
+//! Calibration of a searcher: its measurement, and its use by services.
 
-use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use warpseek_exec::{Limit, Plan};
 use warpseek_sched::calibrate::Calibration;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::stations::Stations;
-use crate::devices::cpu_model;
+use crate::calibration::{self, Conditions, Known, Lookup, file_for, is_enough, keep};
 use crate::error::{Error, Result};
+use crate::gpu::Notice;
 use crate::opened::Opened;
+use crate::options::{CalibrationChoice, SearcherOptions};
 use crate::query::Request;
 use crate::searcher::Searcher;
-
-/// The version of the file format and of the measurements.
-const VERSION: u32 = 1;
-
-/// Minimum number of timed queries. With fewer, the engines' own estimates are more accurate.
-const ENOUGH: usize = 64;
-
-/// Maximum number of saved files. The oldest ones are deleted.
-const MOST_FILES: usize = 100;
-
-/// Measurements are repeated once the index has grown or shrunk by this factor.
-const OTHER_SIZE: u64 = 2;
-
-/// Returns true if a model is based on enough queries to be used.
-pub(crate) fn is_enough(found: &Calibration) -> bool {
-    found.queries >= ENOUGH
-}
 
 /// The result of [`Searcher::calibrate`].
 #[derive(Clone, Debug)]
@@ -45,110 +25,137 @@ pub struct CalibrationReport {
     pub file: Option<PathBuf>,
 }
 
-/// The contents of a file with measurements.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Kept {
-    version: u32,
-    documents: u64,
-    stations: Vec<(String, Calibration)>,
-}
-
 impl Searcher {
     /// Measures the cost of queries on each engine that a service of this searcher would have,
-    /// for about `time`. The measurements are saved in the user's cache for services that are
-    /// started later.
+    /// for about `time`. The measurements are saved in the user's cache, where searchers and
+    /// services find them that are opened later for the same index on the same machine.
     ///
     /// The queries consist of terms of the index. The reported errors of the cost models refer to
     /// the queries of `log`, or, if it is empty, to measured queries that were not used for the
     /// models.
     pub fn calibrate(&self, time: Duration, log: &[Request]) -> Result<CalibrationReport> {
+        self.calibrate_to(None, time, log)
+    }
+
+    /// Measures as [`Searcher::calibrate`] does, and saves the measurements in a file, for
+    /// [`CalibrationChoice::File`](crate::options::CalibrationChoice::File).
+    pub fn calibrate_into(
+        &self,
+        file: &Path,
+        time: Duration,
+        log: &[Request],
+    ) -> Result<CalibrationReport> {
+        self.calibrate_to(Some(file), time, log)
+    }
+
+    fn calibrate_to(
+        &self,
+        file: Option<&Path>,
+        time: Duration,
+        log: &[Request],
+    ) -> Result<CalibrationReport> {
         let opened = self.opened();
         let stations = Stations::of(&opened, self.threads(), None)?;
         let plan = |request: &Request| Ok(opened.plan(request, &Limit::none())?);
         let log: Vec<Plan> = log.iter().map(plan).collect::<Result<_>>()?;
         let log = Some(&log[..]).filter(|log| !log.is_empty());
         let found = stations.calibrate(&opened, log, time)?;
+        let conditions = self.conditions(&opened, stations, None);
+        let kept_by_default = || {
+            let options = SearcherOptions::clone(&self.options);
+            let options = options.calibration(CalibrationChoice::Auto);
+            file_for(&options, self.path(), &conditions)
+        };
         let missing = || Error::Cache("the user has no cache folder; set WARPSEEK_CACHE".into());
-        let file = self.calibration_file(&opened, stations).ok_or_else(missing)?;
+        let named = file.map(Path::to_owned);
+        let file = named.clone().or_else(kept_by_default).ok_or_else(missing)?;
         let in_file = |error: std::io::Error| Error::Cache(format!("{}: {error}", file.display()));
         let is_enough = found.iter().all(|(_, found)| is_enough(found));
         if is_enough {
-            keep(&file, &opened, &found).map_err(in_file)?;
+            save(&file, named.is_none(), &opened, &conditions, &found).map_err(in_file)?;
+            let file = Some(file.clone());
+            opened.costs.calibrated(Known { file, stations: found.clone() });
         }
         Ok(CalibrationReport { stations: found, file: Some(file).filter(|_| is_enough) })
     }
 
-    /// Returns the saved measurements, or measures if there are none.
+    /// Returns the saved measurements, or measures for this time if there are none. With no time
+    /// at all, there are then no measurements.
     pub(crate) fn calibrations(
         &self,
         opened: &Arc<Opened>,
         stations: Stations,
+        servers: Option<usize>,
         time: Duration,
         keeps: bool,
     ) -> Result<Vec<(String, Calibration)>> {
-        let file = keeps.then(|| self.calibration_file(opened, stations)).flatten();
-        if let Some(known) = file.as_ref().and_then(|file| read(file, opened)) {
-            return Ok(known);
+        let conditions = self.conditions(opened, stations, servers);
+        let documents = opened.snapshot.statistics().documents;
+        // A file that the user names is used whatever the service would keep itself.
+        let is_named = matches!(self.options.calibration, CalibrationChoice::File(_));
+        let looks = keeps || is_named;
+        let lookup = || calibration::look_up(&self.options, self.path(), documents, &conditions);
+        match if looks { lookup()? } else { Lookup::None } {
+            Lookup::Found(known) => {
+                let stations = known.stations.clone();
+                opened.costs.calibrated(known);
+                return Ok(stations);
+            }
+            Lookup::Unfit { file, why } => {
+                (self.options.listener)(&Notice::OtherCalibration { file, why });
+            }
+            Lookup::None => {}
+        }
+        if time.is_zero() {
+            return Ok(Vec::new());
         }
         let found = stations.calibrate(opened, None, time)?;
-        if let Some(file) = file
-            && found.iter().all(|(_, found)| is_enough(found))
+        if !found.iter().all(|(_, found)| is_enough(found)) {
+            return Ok(found);
+        }
+        let mut file = None;
+        // A file that the user named is not replaced.
+        if keeps
+            && !is_named
+            && let Some(place) = file_for(&self.options, self.path(), &conditions)
         {
             // Saving is optional: a failure only costs time at the next start.
-            let _ = keep(&file, opened, &found);
+            let kept = save(&place, true, opened, &conditions, &found);
+            file = kept.is_ok().then_some(place);
         }
+        opened.costs.calibrated(Known { file, stations: found.clone() });
         Ok(found)
     }
 
-    /// Returns the path of the file with the measurements. Its name contains a hash of everything
-    /// that times depend on, so that nothing else has to be compared.
-    fn calibration_file(&self, opened: &Arc<Opened>, stations: Stations) -> Option<PathBuf> {
-        let folder = warpseek_cuda::user_cache()?.join("calibrations");
-        let index = fs::canonicalize(self.path()).ok()?;
-        let key = format!(
-            "{VERSION}\n{}\n{}\n{}\n{}\n{:?}",
-            index.display(),
-            cpu_model(),
-            stations.name(opened),
-            self.ranking_name(),
-            self.options.that_times_depend_on(),
-        );
-        Some(folder.join(format!("{:016x}.json", xxh3_64(key.as_bytes()))))
+    /// Returns what the times of the stations depend on.
+    fn conditions(
+        &self,
+        opened: &Arc<Opened>,
+        stations: Stations,
+        servers: Option<usize>,
+    ) -> Conditions {
+        let mut devices = stations.devices(opened);
+        // The CPU's times depend on the number of its threads that work at the same time.
+        if let Some(servers) = servers {
+            devices.push(format!("{servers} servers"));
+        }
+        Conditions::now(&self.options, self.threads(), devices, self.ranking_name())
     }
 }
 
-fn read(file: &Path, opened: &Opened) -> Option<Vec<(String, Calibration)>> {
-    let kept: Kept = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
-    let (then, now) = (kept.documents.max(1), opened.snapshot.statistics().documents.max(1));
-    let is_same = kept.version == VERSION && then.max(now) < OTHER_SIZE * then.min(now);
-    is_same.then_some(kept.stations)
-}
-
-/// Writes measurements to a temporary file and renames it, so that readers never see a part of
-/// it.
-fn keep(file: &Path, opened: &Opened, found: &[(String, Calibration)]) -> std::io::Result<()> {
-    let folder = file.parent().unwrap_or(file);
-    fs::create_dir_all(folder)?;
-    let documents = opened.snapshot.statistics().documents;
-    let kept = Kept { version: VERSION, documents, stations: found.to_vec() };
-    let mut new = tempfile::NamedTempFile::new_in(folder)?;
-    new.write_all(&serde_json::to_vec(&kept)?)?;
-    new.persist(file)?;
-    // This may fail because another process does the same.
-    let _ = prune(folder);
+fn save(
+    file: &Path,
+    is_cache: bool,
+    opened: &Opened,
+    conditions: &Conditions,
+    found: &[(String, Calibration)],
+) -> std::io::Result<()> {
+    keep(file, opened.snapshot.statistics().documents, conditions, found)?;
+    if is_cache && let Some(folder) = file.parent() {
+        // This may fail because another process does the same.
+        let _ = calibration::prune(folder);
+    }
     Ok(())
-}
-
-/// Deletes the oldest files, since nothing tells when an index is deleted.
-fn prune(folder: &Path) -> std::io::Result<()> {
-    let mut files: Vec<(SystemTime, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        files.push((entry.metadata()?.modified()?, entry.path()));
-    }
-    files.sort();
-    files.iter().rev().skip(MOST_FILES).try_for_each(|(_, file)| fs::remove_file(file))
 }
 
 #[cfg(test)]
@@ -165,44 +172,43 @@ mod tests {
         writer.commit().unwrap();
     }
 
+    /// Checks that services use the calibration in a named file without measuring, until the
+    /// index has another size.
     #[test]
-    fn what_was_kept_is_used_until_the_index_has_another_size() {
+    fn a_named_calibration_is_used_until_the_index_has_another_size() {
         let folder = tempfile::tempdir().unwrap();
         let index = Index::create(folder.path().join("index")).unwrap();
         add(&index, 0, 300);
+        let file = folder.path().join("new").join("calibration.json");
         let searcher = index.searcher().unwrap();
-        let opened = searcher.opened();
-        let stations = Stations::of(&opened, 1, None).unwrap();
         // The calibration ends early when it runs out of queries.
-        let found = stations.calibrate(&opened, None, Duration::from_secs(5)).unwrap();
-        assert!(is_enough(&found[0].1), "{found:?}");
-        let file = folder.path().join("cache").join("file.json");
-        assert!(read(&file, &opened).is_none());
-        keep(&file, &opened, &found).unwrap();
-        let kept = read(&file, &opened).unwrap();
-        assert_eq!((&kept[0].0, &kept[0].1.model), (&found[0].0, &found[0].1.model));
-
-        add(&index, 300, 500);
-        assert!(searcher.refresh().unwrap() && read(&file, &searcher.opened()).is_some());
-        add(&index, 500, 700);
-        assert!(searcher.refresh().unwrap() && read(&file, &searcher.opened()).is_none());
-        let bytes = fs::read(&file).unwrap();
-        for len in 0..bytes.len().min(200) {
-            fs::write(&file, &bytes[..len]).unwrap();
-            assert!(read(&file, &opened).is_none(), "{len} bytes");
-        }
-    }
-
-    #[test]
-    fn only_the_newest_files_are_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let start = SystemTime::now();
-        for i in 0..MOST_FILES as u64 + 5 {
-            let file = fs::File::create(folder.path().join(i.to_string())).unwrap();
-            file.set_modified(start + Duration::from_secs(i)).unwrap();
-        }
-        prune(folder.path()).unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), MOST_FILES);
-        assert!(!folder.path().join("4").exists() && folder.path().join("5").exists());
+        let report = searcher.calibrate_into(&file, Duration::from_secs(5), &[]).unwrap();
+        assert_eq!(report.file.as_deref(), Some(&*file));
+        let notices = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let heard = notices.clone();
+        let options = SearcherOptions::new()
+            .calibration(CalibrationChoice::File(file.clone()))
+            .on_notice(move |notice| heard.lock().unwrap().push(notice.to_string()));
+        let known = || {
+            let searcher = index.searcher_with(options.clone()).unwrap();
+            let opened = searcher.opened();
+            let stations = Stations::of(&opened, searcher.threads(), None).unwrap();
+            searcher.calibrations(&opened, stations, None, Duration::ZERO, false).unwrap()
+        };
+        let found = known();
+        assert_eq!(
+            (&found[0].0, &found[0].1.model),
+            (&report.stations[0].0, &report.stations[0].1.model)
+        );
+        assert!(notices.lock().unwrap().is_empty());
+        add(&index, 300, 700);
+        assert!(known().is_empty());
+        let notices = notices.lock().unwrap();
+        assert!(notices[0].contains("300 documents, but the index has 700"), "{notices:?}");
+        // A file that cannot be read is an error.
+        let missing = CalibrationChoice::File(folder.path().join("missing.json"));
+        let searcher = index.searcher_with(options.calibration(missing)).unwrap();
+        let service = searcher.service(crate::ServiceOptions::new().calibration(Duration::ZERO));
+        assert!(service.err().unwrap().to_string().contains("missing.json"));
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpseek_exec::{
-    Answers, Candidate, Context, Engine, ExecError, Fault, Formulas, Plan, Takes, fail_all,
+    Answers, Candidate, Context, Engine, ExecError, Fault, Foresight, Formulas, Plan, Takes,
+    fail_all,
 };
 use warpseek_index::SnapshotId;
 use warpseek_sched::calibrate::{Calibration, Usage, calibrate, own_queries};
@@ -106,10 +107,9 @@ impl Stations {
         Ok(found)
     }
 
-    /// Returns a string that identifies the devices and the resources of the stations.
-    pub(crate) fn name(self, opened: &Arc<Opened>) -> String {
-        let devices = self.engines(opened).iter().map(|engine| engine.device()).collect::<Vec<_>>();
-        format!("{} cpu {:?} gpu {:?}", devices.join(", "), self.cpu, self.gpu)
+    /// Returns the names of the devices of the stations.
+    pub(crate) fn devices(self, opened: &Arc<Opened>) -> Vec<String> {
+        self.engines(opened).iter().map(|engine| engine.device()).collect()
     }
 }
 
@@ -140,8 +140,12 @@ impl Engine for OnCpu {
         self.0.cpu.supports(plan)
     }
 
+    fn foresee(&self, plan: &Plan) -> Option<Foresight> {
+        self.0.cpu.foresee(plan)
+    }
+
     fn cost(&self, plans: &[&Plan], context: &Context) -> Duration {
-        self.0.cpu.cost(plans, context)
+        self.0.time_on_cpu(plans, context)
     }
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
@@ -175,7 +179,8 @@ impl Engine for OnGpu {
     }
 
     fn cost(&self, plans: &[&Plan], context: &Context) -> Duration {
-        self.0.gpu.engine().map_or(Duration::ZERO, |engine| engine.cost(plans, context))
+        let engine = self.0.gpu.engine();
+        engine.map_or(Duration::ZERO, |engine| self.0.time_on_gpu(&engine, plans, context))
     }
 
     fn absent(&self, plan: &Plan) -> u64 {

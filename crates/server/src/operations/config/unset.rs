@@ -36,12 +36,18 @@ struct Unset {
 }
 
 /// Settings that may be unset.
-const UNSET: [Unset; 11] = [
+const UNSET: [Unset; 12] = [
     Unset {
         part: "",
         name: "api_key_file",
         example: "\"keys.txt\"",
         is_unset: |config| config.api_key_file.is_none(),
+    },
+    Unset {
+        part: "",
+        name: "calibration",
+        example: "\"calibration.json\"",
+        is_unset: |config| config.calibration.is_none(),
     },
     Unset {
         part: "",
