@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn the_product_of_the_matrices_has_the_references_hits() {
         let dir = tempfile::tempdir().unwrap();
-        let index = Index::create(&dir.path().join("idx")).unwrap();
+        let index = Index::create(dir.path().join("idx")).unwrap();
         let words = ["apple", "pie", "tart", "cream", "nut"];
         for segment in 0..2 {
             let mut writer = index.writer().unwrap();
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn only_sums_of_words_are_products() {
         let dir = tempfile::tempdir().unwrap();
-        let index = Index::create(&dir.path().join("idx")).unwrap();
+        let index = Index::create(dir.path().join("idx")).unwrap();
         let mut writer = index.writer().unwrap();
         writer.add(Document::new("a", "", "apple")).unwrap();
         writer.commit().unwrap();
