@@ -26,7 +26,7 @@ fn settings(pruning: Pruning, turn: usize) -> PartitionSettings {
         partition_size: Some([32, 7, 128][turn % 3]),
         per_block: [Some(2), None, Some(1)][turn / 3 % 3],
         threshold: Threshold::ALL[turn / 2 % 3],
-        block_maxima: turn / 2 % 2 == 0,
+        block_maxima: (turn / 2).is_multiple_of(2),
         batch: Batch::ALL[usize::from(turn % 5 == 4)],
         codec: CODECS[(turn + 4) % CODECS.len()],
         streams: 3,

@@ -26,7 +26,7 @@ use self::directory::{Directory, Hardware};
 use self::runner::{Outcome, Runner};
 use self::steps::Size;
 
-/// Reproduce the tables and figures of the papers
+/// Reproduces the tables and figures of the papers.
 ///
 /// The command makes synthetic data, measures, and writes a page for each document: every table and
 /// figure with our values beside the printed ones, the ratio, the hardware, the date and the
@@ -37,7 +37,9 @@ use self::steps::Size;
 /// Without a GPU, the rows that need one say so. A full run needs some 60 GB of disk and hours;
 /// --quick uses less data.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    about = "Reproduce the tables and figures of the papers",
+    after_help = "\
 Examples:
   warpseek reproduce --list                    every table and figure, and what measures it
   warpseek reproduce ding --list --json        also the printed values
@@ -45,7 +47,8 @@ Examples:
   warpseek reproduce gaioso -o out             as much data as in the document
   warpseek reproduce all -o out --pages        write pages from the results that exist
 
-Results are in DIR/results, pages in DIR/ding.md and so on, plots beside them. Commands run in DIR.")]
+Results are in DIR/results, pages in DIR/ding.md and so on, plots beside them. Commands run in DIR."
+)]
 pub struct Options {
     /// Document to reproduce
     #[arg(value_enum, default_value = "all")]

@@ -27,7 +27,8 @@ impl Size {
 pub(crate) enum Needs {
     Nothing,
     Gpu,
-    /// Python with a library for sparse matrices. A failure of the command means that there is none.
+    /// Python with a library for sparse matrices. A failure of the command means that there is
+    /// none.
     Library,
 }
 

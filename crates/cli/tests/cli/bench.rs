@@ -1,5 +1,5 @@
-//! `bench queries`, `bench cohorts`, `bench codecs` and `bench load`. The tests check that measurements are
-//! present, not their values.
+//! `bench queries`, `bench cohorts`, `bench codecs` and `bench load`. The tests check that
+//! measurements are present, not their values.
 
 use warpseek_testkit::skips::skipped;
 

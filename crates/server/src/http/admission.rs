@@ -428,7 +428,8 @@ mod tests {
         let permit = queue.admit().await.unwrap();
         let done = Arc::new(Mutex::new(Vec::new()));
         let hour = Duration::from_secs(3600);
-        // Due after the patience of 100 ms; at once; and after the first, since its deadline is far.
+        // Due after the patience of 100 ms; at once; and after the first, since its deadline is
+        // far.
         let wishes = [
             ("long", wish(SECOND, None)),
             ("short", wish(0, None)),

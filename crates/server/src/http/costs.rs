@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Number of kinds that are told apart.
+/// Number of kinds that are distinguished.
 const KINDS: usize = 1024;
 
 /// Share of a new time in the expected time of its kind, if it is longer than expected. A shorter

@@ -20,7 +20,7 @@ pub struct GpuStatus {
     pub why_not: Option<String>,
     /// The CPU's share of the documents and the reason for it, if the CPU and GPUs divide them.
     pub host: Option<String>,
-    /// Where the expected times come from by which devices are chosen; none if no device is.
+    /// The source of the expected times by which devices are chosen; none if no device is.
     pub calibration: Option<String>,
     /// Number of queries that the CPU answered because it is faster. Here and below, a query that
     /// a batch repeats counts once.

@@ -26,7 +26,7 @@ pub struct Decision {
     pub cpu: Option<Estimate>,
     /// The estimate for the GPU, if there was a choice of devices.
     pub gpu: Option<Estimate>,
-    /// Where the estimates come from, if there was a choice of devices.
+    /// The source of the estimates, if there was a choice of devices.
     pub calibration: Option<String>,
     /// Number of live documents of the index.
     pub documents: u64,
