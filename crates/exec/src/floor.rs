@@ -7,8 +7,8 @@
 //! hit, if its id is smaller than that of another; parts therefore leave out lower scores only.
 //!
 //! A floor only rises, so it does not matter when a part reads it: an old value excludes less.
-//! A caller that merges the parts must keep the hits of all of them, also if a part had to stop: a part
-//! publishes only scores of documents that its answer covers.
+//! A caller that merges the parts must keep the hits of all of them, also if a part had to stop: a
+//! part publishes only scores of documents that its answer covers.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Charts with SVG: grouped bars, curves, and points. `draw` returns a figure of an HTML page,
-//! which provides the style; a series has the same colour in all charts of a page. `file` returns a file
-//! with style and legend.
+//! which provides the style; a series has the same colour in all charts of a page. `file` returns a
+//! file with style and legend.
 
 use std::fmt::Write;
 use std::ops::RangeInclusive;
