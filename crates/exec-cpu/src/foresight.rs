@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_search_is_foreseen_once_its_lists_are_known() {
         // Every document has the first word, and a few have the other one, too.
-        let text = |i: usize| if i % 100 == 0 { "common rare" } else { "common" };
+        let text = |i: usize| if i.is_multiple_of(100) { "common rare" } else { "common" };
         let docs: Vec<Doc> = (0..20_000).map(|i| Doc::text(i, text(i))).collect();
         let snapshot = Fixture::of(&docs).snapshot();
         let planner = Planner::new(snapshot.clone(), Ranking::default()).unwrap();

@@ -351,7 +351,7 @@ fn cohorts_by_deadline_are_as_large_as_the_deadline_allows() {
 fn a_cohort_is_in_time_for_all_its_requests_however_their_costs_and_deadlines_differ() {
     let jobs = arrivals(25, 100_000, 30_000.0, Some(50 * MILLI), 2);
     let job = |job: Job| {
-        let time = if job.id % 50 == 0 { 5 } else { 50 } * MILLI;
+        let time = if job.id.is_multiple_of(50) { 5 } else { 50 } * MILLI;
         Job { deadline: Some(job.arrived + time), costs: job.costs[1..].to_vec(), ..job }
     };
     let jobs: Vec<Job> = jobs.into_iter().map(job).collect();
