@@ -135,7 +135,6 @@ fn perform(task: &str, mut args: impl Iterator<Item = String>) -> Result<(), Str
 fn ci() -> Result<(), String> {
     let start = Instant::now();
     step("the structure of the tree", house::check)?;
-    step("the words", words::check)?;
     cargo(&["fmt", "--all", "--check"], &[])?;
     for folder in OUTSIDE {
         locked(folder)?;
@@ -147,7 +146,9 @@ fn ci() -> Result<(), String> {
         ("CARGO_INCREMENTAL", "0"),
         ("CARGO_PROFILE_DEV_DEBUG", "0"),
     ];
-    cargo(&["clippy", "--workspace", "--all-targets", "--locked"], &flags)?;
+    // The check of words keeps one core busy.
+    let lints = || cargo(&["clippy", "--workspace", "--all-targets", "--locked"], &flags);
+    side_by_side(|| step("the words", words::check), lints)?;
     test_programs::run(&flags)?;
     build_examples(&flags)?;
     for name in EXAMPLES {
@@ -155,10 +156,13 @@ fn ci() -> Result<(), String> {
     }
     let strict = [&flags[..], &[("RUSTDOCFLAGS", "-D warnings")]].concat();
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &strict)?;
-    clients::run(&flags)?;
-    python::tests(&flags)?;
-    cluster::tests(&flags)?;
-    gpu::kernels(&flags)?;
+    // The tests of a cluster wait most of the time, so others run beside them.
+    let others = || {
+        clients::run(&flags)?;
+        python::tests(&flags)?;
+        gpu::kernels(&flags)
+    };
+    side_by_side(|| cluster::tests(&flags), others)?;
     // The targets themselves need nightly Rust and a C++ compiler, but the library code they call
     // does not.
     let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
@@ -168,6 +172,19 @@ fn ci() -> Result<(), String> {
     cargo(&[&fuzz[..], &parts].concat(), &shared.concat())?;
     eprintln!("\nall checks passed in {} s:\n\n{}", start.elapsed().as_secs(), steps::table());
     Ok(())
+}
+
+/// Runs two checks at the same time, each in a thread.
+fn side_by_side(
+    first: impl FnOnce() -> Result<(), String> + Send,
+    second: impl FnOnce() -> Result<(), String>,
+) -> Result<(), String> {
+    std::thread::scope(|scope| {
+        let first = scope.spawn(first);
+        let second = second();
+        let first = first.join().unwrap_or_else(|_| Err("a check has panicked".to_owned()));
+        first.and(second)
+    })
 }
 
 /// Runs a check as a step with a name.
@@ -267,6 +284,15 @@ fn run(command: &mut Command, name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checks_side_by_side_all_run_and_fail_together() {
+        let fails = || Err("broken".to_owned());
+        assert_eq!(side_by_side(|| Ok(()), || Ok(())), Ok(()));
+        assert_eq!(side_by_side(fails, || Ok(())), fails());
+        assert_eq!(side_by_side(|| Ok(()), fails), fails());
+        assert!(side_by_side(|| panic!("on purpose"), || Ok(())).is_err());
+    }
 
     #[test]
     fn arguments_that_no_task_reads_are_found() {
