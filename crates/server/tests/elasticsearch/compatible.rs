@@ -29,10 +29,12 @@ fn a_count_is_of_all_documents_or_an_error() {
     let server = start(data.path(), &[("deadline_ms", 60_000.into())]);
     server.ok("PUT", "/a/_doc/1?refresh=true", &json!({"t": "late"}));
     let body = json!({"query": {"match": {"t": "late"}}});
+    let late = || server.ask("POST", "/a/_count?timeout=1nanos", &body);
+    assert_eq!(late().status, 504, "{}", late().text);
+    assert_eq!(late().json()["error"]["type"], "timeout_exception");
     assert_eq!(server.ok("POST", "/a/_count", &body)["count"], 1);
-    let late = server.ask("POST", "/a/_count?timeout=1nanos", &body);
-    assert_eq!(late.status, 504, "{}", late.text);
-    assert_eq!(late.json()["error"]["type"], "timeout_exception");
+    // The answer is in the cache now, which takes no time.
+    assert_eq!(late().json()["count"], 1);
 }
 
 #[test]
