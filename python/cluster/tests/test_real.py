@@ -566,7 +566,7 @@ def test_a_full_disk(cluster):
         shutil.rmtree(shard)
         with Load(cluster) as load:
             pids = cluster.signal(signal.SIGKILL, (1, 0, 2))
-            until(lambda: any("no room for shard 1" in (node["problem"] or "") for node in cluster.status()["nodes"]), BROKEN)
+            until(lambda: any("not have enough space for shard 1" in (node["problem"] or "") for node in cluster.status()["nodes"]), BROKEN)
             # Longer than the longest pause between two fetches.
             time.sleep(12)
         load.check()

@@ -1,6 +1,6 @@
 //! Kernels of the engine. Each folder contains CUDA C++ (`kernel.cu`) and, in `mod.rs`, its
 //! source and the function that checks arguments and launches it. Arguments that several kernels
-//! share are in [`batch`] and [`pruned`].
+//! share are in `batch` and `pruned`.
 //!
 //! Launch functions check lengths. They trust the addresses in the tables on the device: lists
 //! and tables must live until the stream is done.

@@ -31,7 +31,7 @@ pub enum Notice {
         why: String,
     },
     /// The GPU could not answer some queries, so the CPU did. The GPU continues with others. This
-    /// notice is sent once; [`crate::GpuStatus::fallen_back`] counts the queries.
+    /// notice is sent once; [`fallen_back`](super::GpuStatus::fallen_back) counts the queries.
     FellBack {
         /// The reason for the first of these queries.
         why: String,

@@ -1,4 +1,4 @@
-//! Makes lists of tiles from compressed lists, in steps: [`Job`].
+//! Makes lists of tiles from compressed lists, in steps: `Job`.
 #![allow(unsafe_code)]
 
 use bytemuck::{Pod, Zeroable};
