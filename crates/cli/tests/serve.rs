@@ -104,7 +104,7 @@ fn settings_are_printed_and_mistakes_refused() {
         let (code, out, _) = run(&["data", "--cache", given, "--print-config"]);
         assert!(code == Some(0) && out.contains(&format!("\ncache = {bytes}\n")), "{out}");
     }
-    let (code, _, error) = run(&["data", "--cache", "-1"]);
+    let (code, _, error) = run(&["data", "--cache=-1"]);
     assert!(code == Some(2) && error.contains("--cache"), "{error}");
     let (code, _, error) = run(&["data", "--allowed-hosts", "http://search.example"]);
     assert!(code == Some(2) && error.contains("allowed_hosts"), "{error}");

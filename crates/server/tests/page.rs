@@ -459,7 +459,11 @@ fn the_status_has_load_and_indexes() {
     );
     server.ok("POST", "/shop/_search", &json!({"query": {"match_all": {}}}));
     server.ok("POST", "/retrieve", &json!({"queries": ["tea"], "index": "shop"}));
-    server.ok("POST", "/shop/_search", &json!({"query": {"match_all": {}}, "timeout": "1nanos"}));
+    server.ok(
+        "POST",
+        "/shop/_search",
+        &json!({"query": {"match": {"title": "pot"}}, "timeout": "1nanos"}),
+    );
     let after = server.ok("GET", "/v1/status?indexes=false", &Value::Null);
     let load = &after["load"];
     assert_eq!(
