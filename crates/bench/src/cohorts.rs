@@ -146,7 +146,7 @@ fn energy_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What [`measure`] measures.
+/// Settings of [`measure`].
 pub(crate) struct Settings<'a> {
     pub(crate) index: &'a Path,
     pub(crate) queries: &'a Path,

@@ -21,7 +21,7 @@ pub(crate) struct Collector {
     /// if they come after all hits kept.
     least: DocId,
     matches: u64,
-    /// What this search and others, for other documents, know together about the k-th best score.
+    /// The bound on the k-th best score that this search shares with searches of other documents.
     shared: Option<Arc<Floor>>,
     /// True if all hits kept remain hits of this search, even if it has to stop.
     publishes: bool,

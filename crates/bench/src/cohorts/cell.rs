@@ -33,7 +33,7 @@ pub(crate) struct Grid {
     pub(crate) energy: Duration,
 }
 
-/// What a cell measures.
+/// The engine and the sizes that a cell measures.
 #[derive(Serialize, Clone)]
 pub(crate) struct Setting {
     pub(crate) k: usize,

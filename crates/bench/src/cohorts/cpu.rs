@@ -14,7 +14,7 @@ use crate::energy::Meter;
 use crate::statistics::median;
 use crate::times::Times;
 
-/// What all cells share.
+/// Data that all cells share.
 pub(super) struct Bench<'a> {
     pub(super) snapshot: &'a Arc<Snapshot>,
     pub(super) context: &'a Context,

@@ -13,7 +13,7 @@ const SCRIPT: &str = include_str!("../../../../scripts/spmm.py");
 /// Exit code of the script if the library is missing.
 const MISSING: i32 = 3;
 
-/// How to find the library, and what to measure.
+/// The library to compare with, and the settings of the comparison.
 pub(crate) struct Peer<'a> {
     /// The Python to start.
     pub(crate) python: &'a str,

@@ -113,7 +113,7 @@ pub(crate) fn as_json(decision: &Decision, plan: &Plan) -> Value {
 pub(crate) struct Decisions {
     classes: BTreeMap<Choice, Class>,
     estimates: Option<(Estimate, Estimate)>,
-    /// Where the estimates of the last batch came from.
+    /// The source of the estimates of the last batch.
     calibration: Option<String>,
     batches: u64,
     largest: usize,

@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 /// An index on GPUs.
 struct OnGpu {
     residency: Vec<Residency>,
-    /// Where the times come from by which devices are chosen, if they are.
+    /// The source of the times by which devices are chosen, if they are chosen.
     calibration: Option<String>,
     /// The time from open devices to an index that is ready, in seconds.
     seconds: f64,

@@ -143,7 +143,7 @@ pub(crate) struct ResidencyStatus {
     pub(crate) gpu: Option<String>,
     /// The reason why no GPU answers although one might.
     pub(crate) why_not: Option<String>,
-    /// Where the times come from by which devices are chosen; absent if none is chosen.
+    /// The source of the times by which devices are chosen; absent if none is chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) calibration: Option<String>,
     pub(crate) gpus: Vec<GpuResidency>,
