@@ -29,6 +29,16 @@ fn chosen(engine: &GpuEngine, plan: &Plan) -> &'static str {
     cheapest(&candidates, &Load::of(plan)).unwrap().algorithm
 }
 
+/// Checks the cost of a posting by the number of terms, with OR.
+#[test]
+fn rates_grow_with_the_number_of_terms() {
+    for (terms, measured) in [(6, 0.0022), (11, 0.0066), (22, 0.019)] {
+        let (engine, plan) = engine(Settings::default(), &vec![1_360_000; terms]);
+        let rates = candidate(&engine, &plan, "pruned tiles").rates.unwrap();
+        assert!((rates.posting / measured - 1.0).abs() < 0.15, "{terms}: {}", rates.posting);
+    }
+}
+
 /// Checks that the rates reproduce the measurements that they were derived from
 /// (docs/measurements/gpu.md), in microseconds per query.
 #[test]
@@ -63,9 +73,21 @@ fn the_algorithm_follows_from_the_plan() {
     assert_eq!(candidate(&pruned, &counted, "pruned tiles").rates, Err("matches are counted"));
     for (terms, expected) in [(PRUNED_TERMS, "pruned tiles"), (PRUNED_TERMS + 1, "tiles")] {
         let (engine, long) = engine(Settings::default(), &vec![7; terms]);
+        let long = Plan { mode: Mode::And, ..long };
         assert_eq!(chosen(&engine, &long), expected, "{terms} terms");
         let refused = candidate(&engine, &long, "pruned tiles").rates.err();
         assert_eq!(refused, (terms > PRUNED_TERMS).then_some("too many terms"));
+    }
+    // With OR, the bounds of many lists together seldom exclude a document.
+    for (terms, mode, expected) in [
+        (6, Mode::Or, "pruned tiles"),
+        (11, Mode::Or, "tiles"),
+        (22, Mode::Or, "tiles"),
+        (22, Mode::AndOr, "tiles"),
+        (22, Mode::And, "pruned tiles"),
+    ] {
+        let (engine, long) = engine(Settings::default(), &vec![1_360_000; terms]);
+        assert_eq!(chosen(&engine, &Plan { mode, ..long }), expected, "{terms} terms, {mode}");
     }
     let (exhaustive, plan) = engine(Settings { pruned: false, ..Settings::default() }, &[5, 9]);
     assert_eq!(chosen(&exhaustive, &plan), "tiles");
