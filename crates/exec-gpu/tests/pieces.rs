@@ -17,7 +17,7 @@ use warpseek_exec::{
 };
 use warpseek_exec_gpu::{GpuEngine, GpuLists, Settings};
 use warpseek_index::{BuildConfig, DocSet, Snapshot};
-use warpseek_testkit::{Doc, Fixture, Search, answers, build_config, conformance, orders, plans};
+use warpseek_testkit::{Doc, Fixture, Random, Search, answers, build_config, conformance, orders, plans};
 
 /// Settings with the shortest pieces.
 const SMALL: Settings = Settings {
@@ -40,6 +40,11 @@ conformance!(in_pieces, pruned, cases alone);
 /// its end: the worst case for thresholds that are known too early. Some of the best documents
 /// are deleted.
 fn index(config: BuildConfig) -> Fixture {
+    index_of(config, [600, 500, 300])
+}
+
+fn index_of(config: BuildConfig, sizes: [usize; 3]) -> Fixture {
+    let all: usize = sizes.iter().sum();
     let text = |i: usize| {
         let often = |n: usize, times: usize| if i.is_multiple_of(n) { times } else { 0 };
         let best = if i % 500 > 450 { 12 } else { 1 + i / 400 };
@@ -47,17 +52,19 @@ fn index(config: BuildConfig) -> Fixture {
             ("w1 ", often(1, best)),
             ("w2 ", often(2, 1 + i % 3)),
             ("w3 ", often(97, 3)),
-            ("w4 ", usize::from(i > 1150)),
+            ("w4 ", usize::from(i + 250 > all)),
             ("w5 ", usize::from(i < 200)),
         ];
         words.map(|(word, times)| word.repeat(times)).concat()
     };
     let docs: Vec<Doc> =
-        (0..1400).map(|i| Doc::text(i, text(i)).with_static((i % 11) as f32)).collect();
-    let fixture = Fixture::with(&docs[..600], config);
-    fixture.add(&docs[600..1100]).unwrap();
-    fixture.add(&docs[1100..]).unwrap();
-    let deleted: Vec<String> = (0..1400).filter(|i| i % 50 == 49).map(|i| i.to_string()).collect();
+        (0..all).map(|i| Doc::text(i, text(i)).with_static((i % 11) as f32)).collect();
+    let (first, others) = docs.split_at(sizes[0]);
+    let (second, third) = others.split_at(sizes[1]);
+    let fixture = Fixture::with(first, config);
+    fixture.add(second).unwrap();
+    fixture.add(third).unwrap();
+    let deleted: Vec<String> = (0..all).filter(|i| i % 50 == 49).map(|i| i.to_string()).collect();
     fixture.delete(&deleted).unwrap();
     fixture
 }
@@ -119,19 +126,29 @@ impl Expected<'_> {
     }
 }
 
-/// Stops a batch after 0, 1, 2 checks and so on, until it ends before it is stopped. Returns the
-/// number of partial answers with hits, for each mode.
 fn stop_everywhere(
     engine: &GpuEngine,
     snapshot: &Arc<Snapshot>,
     plans: &[Plan],
     what: &str,
 ) -> [usize; 3] {
+    stop(engine, snapshot, plans, 1, what)
+}
+
+/// Stops a batch after 0, `step`, 2 * `step` checks and so on, until it ends before it is stopped.
+/// Returns the number of partial answers with hits, for each mode.
+fn stop(
+    engine: &GpuEngine,
+    snapshot: &Arc<Snapshot>,
+    plans: &[Plan],
+    step: usize,
+    what: &str,
+) -> [usize; 3] {
     let mut expected = Expected { snapshot, plans, known: HashMap::new() };
     let batch: Vec<&Plan> = plans.iter().collect();
     let mut partial = [0; 3];
     let mut before = vec![0; plans.len()];
-    for moment in 0.. {
+    for moment in (0..).step_by(step) {
         assert!(moment < 5000, "{what}: there is no end");
         let context = Context::new(1).cancelled_by(Cancel::after(moment));
         for (i, answer) in engine.search(&batch, &context).into_iter().enumerate() {
@@ -227,7 +244,7 @@ fn a_range_of_documents() {
                 assert!(ranges.iter().all(inside), "{ranges:?}");
                 partial += usize::from(!answer.coverage.is_complete() && !ranges.is_empty());
                 let reference = Reference::over(snapshot.clone(), Coverage::of(ranges));
-                let wanted = reference.search(&[batch[i]], &context).remove(0).unwrap();
+                let wanted = reference.search(&[batch[i]], Context::single()).remove(0).unwrap();
                 assert_eq!(answer.hits, wanted.hits, "query {i}, stopped at {moment}");
             }
             if !context.is_over() {
@@ -242,21 +259,52 @@ fn a_range_of_documents() {
 /// for all.
 #[test]
 fn lists_on_demand() {
-    let fixture = index(build_config());
+    let fixture = index_of(build_config(), [2500, 300, 1200]);
     let snapshot = fixture.snapshot();
-    let plans = all_plans(&snapshot);
+    let plans: Vec<Plan> = all_plans(&snapshot).into_iter().step_by(3).collect();
     let mut partial = [0; 3];
-    for (lists, budget) in [(GpuLists::OnDemand, 60_000), (GpuLists::Compact, 3_000_000)] {
+    for (lists, budget) in [(GpuLists::OnDemand, 350_000), (GpuLists::Compact, 3_000_000)] {
         let budget = if on_gpu() { 30_000_000 } else { budget };
         for (device, pruned) in devices_within(Some(budget)).into_iter().zip([true, false]) {
-            let settings = Settings { lists, pruned, round: 9, ..SMALL };
+            let settings = Settings { lists, pruned, round: 1, ..SMALL };
             let what = format!("{lists} within {budget} bytes, pruned: {pruned}");
             let engine = GpuEngine::new(snapshot.clone(), device.unwrap(), settings).unwrap();
-            let own = stop_everywhere(&engine, &snapshot, &plans, &what);
+            let own = stop(&engine, &snapshot, &plans, if pruned { 17 } else { 7 }, &what);
             partial.iter_mut().zip(own).for_each(|(sum, n)| *sum += n);
+            let counts = engine.cache_counts().unwrap();
+            assert!(counts.slices > 3 * counts.rounds, "{what}: {counts:?}");
+            let copied = counts.lists[2] > 0 && counts.lists[..2] != [0; 2];
+            assert!(lists == GpuLists::Compact || copied, "{what}: {counts:?}");
         }
     }
     assert!(partial.iter().all(|&n| n > 10), "{partial:?} partial answers");
+}
+
+/// Checks slices that enter lists which stay as tiles in the middle.
+#[test]
+fn tiles_that_stay() {
+    let mut random = Random::new(5);
+    let mut text = |i: usize| {
+        let bits = random.bits();
+        let words = (0..20).filter(|n| bits >> n & 1 == 1).map(|n| format!("w{n} "));
+        words.collect::<String>().repeat(1 + i / 20_000)
+    };
+    let docs: Vec<Doc> = (0..70_000).map(|i| Doc::text(i, text(i))).collect();
+    let fixture = Fixture::of(&docs);
+    let snapshot = fixture.snapshot();
+    let words: [&[&str]; 4] = [&["w0"], &["w1", "w2"], &["w0", "w11"], &["w12", "w13"]];
+    let plans = plans(&snapshot, &words.map(Search::of));
+    let settings = Settings { tile_bits: 10, or_bits: 10, ..SMALL };
+    let budget = if on_gpu() { 30_000_000 } else { 4_600_000 };
+    let device = devices_within(Some(budget)).remove(0).unwrap();
+    let engine = GpuEngine::new(snapshot.clone(), device, settings).unwrap();
+    for _ in 0..3 {
+        engine.search(&plans.iter().collect::<Vec<_>>(), &Context::new(1));
+    }
+    let [partial, ..] = stop(&engine, &snapshot, &plans, 5, "tiles that stay");
+    let counts = engine.cache_counts().unwrap();
+    let used = counts.lists[0] > 0 && counts.slices > counts.rounds;
+    assert!(partial > 10 && (on_gpu() || used), "{partial} partial answers, {counts:?}");
 }
 
 /// Checks the kernels for very many terms.
