@@ -248,9 +248,7 @@ impl GpuEngine {
                     let group = (mode, kind);
                     Ok(round::run(&self.setup, &image, group, plans, workspace, context, pace)?)
                 };
-                // Pieces of one round at a time keep the device busy, and the first queries are
-                // answered as a whole.
-                let in_flight = if piece.is_some() { 1 } else { settings.in_flight };
+                let in_flight = self.in_flight(piece, settings.in_flight);
                 self.rounds(plans, settings.round, in_flight, context, run)
             }
             Ok(Source::OnDemand(lists)) => {
@@ -284,8 +282,7 @@ impl GpuEngine {
                     ordered = order.iter().map(|&i| plans[i]).collect();
                     rounds = lists.rounds(&ordered, most, large);
                 }
-                let most = if piece.is_some() { 1 } else { IN_FLIGHT };
-                let in_flight = settings.in_flight.min(most);
+                let in_flight = self.in_flight(piece, settings.in_flight.min(IN_FLIGHT));
                 let answers = self.run_rounds(&rounds, in_flight, context, run);
                 let mut answers: Vec<_> = order.into_iter().zip(answers).collect();
                 answers.sort_unstable_by_key(|&(i, _)| i);

@@ -93,6 +93,9 @@ pub fn run(
         Mode::And => vec![round.pass(image, Pass::And, false)?; plans.len()],
         Mode::AndOr => round.and_then_or(image)?,
     };
+    if coverage.iter().all(|coverage| *coverage == Coverage::NOTHING) {
+        return Ok(plans.iter().map(|plan| Answer::nothing(plan)).collect());
+    }
     let answers = round.answers()?.into_iter().zip(coverage).zip(plans);
     let answer = |((answer, coverage), plan): ((Answer, Coverage), &&Plan)| match coverage {
         coverage if coverage == Coverage::NOTHING => Answer::nothing(plan),
@@ -189,6 +192,8 @@ impl<'a> Round<'a> {
         let first = self.pass(image, Pass::And, false)?;
         let mut coverage = vec![first.clone(); self.plans.len()];
         let enough = match self.pace {
+            // Nothing was counted.
+            _ if first == Coverage::NOTHING => return Ok(coverage),
             Some(_) => {
                 let found = self.results.found(&self.workspace.stream)?;
                 let wanted = self.plans.iter().zip(self.ks).zip(found);

@@ -273,7 +273,7 @@ fn lists_on_demand() {
             let settings = Settings { lists, pruned, round: 1, ..SMALL };
             let what = format!("{lists} within {budget} bytes, pruned: {pruned}");
             let engine = GpuEngine::new(snapshot.clone(), device.unwrap(), settings).unwrap();
-            let own = stop(&engine, &snapshot, &plans, if pruned { 17 } else { 7 }, &what);
+            let own = stop(&engine, &snapshot, &plans, if pruned { 13 } else { 5 }, &what);
             partial.iter_mut().zip(own).for_each(|(sum, n)| *sum += n);
             let counts = engine.cache_counts().unwrap();
             assert!(counts.slices > 3 * counts.rounds, "{what}: {counts:?}");
@@ -281,7 +281,7 @@ fn lists_on_demand() {
             assert!(lists == GpuLists::Compact || copied, "{what}: {counts:?}");
         }
     }
-    assert!(partial.iter().all(|&n| n > 10), "{partial:?} partial answers");
+    assert!(partial.iter().all(|&n| n > 5), "{partial:?} partial answers");
 }
 
 /// Checks slices that enter lists which stay as tiles in the middle.

@@ -126,6 +126,11 @@ impl GpuEngine {
         })
     }
 
+    /// Returns the estimated time of copying hits to the host.
+    pub(super) fn hit_time(hits: u64) -> Duration {
+        Duration::from_nanos((hits as f64 * PRUNED_OR.hit) as u64)
+    }
+
     /// Returns the estimated time of copying bytes and making tiles of postings.
     pub(super) fn load_time((bytes, postings): (u64, u64)) -> Duration {
         Duration::from_secs_f64(bytes as f64 * MISSING_BYTE + postings as f64 * MISSING_POSTING)

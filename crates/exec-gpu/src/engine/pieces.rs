@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use warpseek_exec::{Answer, Context, ExecError, Formula, Plan};
+use warpseek_exec::{Answer, Context, ExecError, Formula, Load, Plan};
 
 use super::GpuEngine;
 use crate::image::{Hurry, ImageError, OnDemand};
@@ -44,6 +44,13 @@ impl GpuEngine {
         (piece.is_zero() || time.is_none_or(|time| time > piece)).then_some(piece)
     }
 
+    /// Returns the number of rounds in flight. If the deadline is near, it is one: its pieces keep
+    /// the device busy, the next piece does not wait for those of others, and the first queries
+    /// are answered as a whole.
+    pub(super) fn in_flight(&self, piece: Option<Duration>, usual: usize) -> usize {
+        if piece == Some(self.settings().piece) { 1 } else { usual }
+    }
+
     /// Returns the pieces of a round.
     pub(super) fn pace<'a>(
         &self,
@@ -51,8 +58,13 @@ impl GpuEngine {
         plans: &[&Plan],
         context: &'a Context,
     ) -> Option<Pace<'a>> {
-        let predicted = |piece| Pace { context, piece, predicted: self.answer_time(plans, context) };
-        piece.map(predicted)
+        let hits = || plans.iter().map(|plan| Load::of(plan).hits).sum::<u64>();
+        piece.map(|piece| Pace {
+            context,
+            piece,
+            predicted: self.answer_time(plans, context),
+            tail: Self::hit_time(hits()),
+        })
     }
 }
 

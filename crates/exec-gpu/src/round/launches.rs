@@ -71,7 +71,10 @@ impl Round<'_> {
             .step_by(QUERIES_OF_A_THREAD)
             .map(|from| from..(from + QUERIES_OF_A_THREAD).min(self.plans.len()))
             .collect();
-        let view = |i: usize, _: &mut ()| self.view(image, pass, kernel, span, chunks[i].clone());
+        let view = |i: usize, _: &mut ()| match self.pace {
+            Some(pace) if pace.is_over() => Err(ImageError::Stopped),
+            _ => self.view(image, pass, kernel, span, chunks[i].clone()),
+        };
         let views = numbered(chunks.len(), self.threads, || Ok(()), view)?;
         let mut launches: Vec<Launch> = image.iter().map(|_| Launch::default()).collect();
         let mut costs = Vec::with_capacity(self.plans.len() * image.len());

@@ -29,9 +29,16 @@ pub struct Pace<'a> {
     pub piece: Duration,
     /// Predicted time of a pass over all documents.
     pub predicted: Duration,
+    /// Predicted time from the last piece to the answers, in which hits are copied to the host.
+    pub tail: Duration,
 }
 
 impl Pace<'_> {
+    /// Returns true if the round has to stop now to be in time.
+    pub(super) fn is_over(&self) -> bool {
+        self.context.is_over() || self.context.limit().left().is_some_and(|left| left < self.tail)
+    }
+
     /// Determines the windows and the cost of each launch, and the number of windows in a piece.
     /// The costs of queries become those of a piece.
     pub(super) fn shorten(
@@ -106,7 +113,7 @@ impl Pacer<'_> {
             }
             self.last = Some(end);
         }
-        Ok(!self.pace.context.is_over())
+        Ok(!self.pace.is_over())
     }
 
     /// Returns the context whose limit is checked.
@@ -142,4 +149,37 @@ pub(super) fn positions(view: &SegmentView, docs: Range<u32>) -> Range<u32> {
     // With ordinals, `base` is the number of the first document of the whole segment.
     let first = view.base + if view.ordinals == 0 { 0 } else { view.first };
     first + docs.start.min(view.docs)..first + docs.end.min(view.docs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_stops_in_time_to_copy_its_hits() {
+        let second = Duration::from_secs(1);
+        let context = Context::new(1).within(1000 * second);
+        let pace = |tail| Pace { context: &context, piece: second, predicted: second, tail };
+        assert!(!pace(Duration::ZERO).is_over() && !pace(second).is_over());
+        assert!(pace(1001 * second).is_over());
+        let unlimited = Context::new(1);
+        assert!(!Pace { context: &unlimited, ..pace(1001 * second) }.is_over());
+    }
+
+    #[test]
+    fn pieces_have_as_many_windows_as_time_allows() {
+        let launch = Launch { windows: 100, cost: 1000, ..Launch::default() };
+        let windows = |nanos| windows_in(Duration::from_nanos(500), nanos, &launch);
+        assert_eq!([windows(1.0), windows(10.0), windows(1e9), windows(0.0)], [50, 5, 1, u32::MAX]);
+        assert_eq!(windows_in(Duration::ZERO, 0.0, &launch), 1);
+    }
+
+    #[test]
+    fn documents_are_counted_over_all_segments() {
+        let whole = SegmentView { docs: 100, base: 1000, first: 7, ..SegmentView::default() };
+        assert_eq!(positions(&whole, 32..64), 1032..1064);
+        assert_eq!(positions(&whole, 96..128), 1096..1100);
+        let reordered = SegmentView { ordinals: 1, ..whole };
+        assert_eq!(positions(&reordered, 96..128), 1103..1107);
+    }
 }

@@ -53,7 +53,10 @@ impl Round<'_> {
         let search = self.search(image, pass);
         let kernel = self.kernel(search);
         let span = self.span(image, pass, kernel)?;
-        let (launches, slots) = self.launches(image, pass, kernel, span)?;
+        let (launches, slots) = match self.launches(image, pass, kernel, span) {
+            Err(ImageError::Stopped) => return Ok(Coverage::NOTHING),
+            launches => launches?,
+        };
         let slot_keys =
             self.workspace.slot_keys.take(device, (slots * self.stride as usize).max(1))?;
         let enough = if enough { self.results.counts() } else { 0 };
