@@ -11,9 +11,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 use warpseek::options::Algorithm;
-use warpseek::{
-    DeviceChoice, Index, Mode, Request, Response, Searcher, SearcherOptions,
-};
+use warpseek::{DeviceChoice, Index, Mode, Request, Response, Searcher, SearcherOptions};
 use warpseek_console::options::{RankingChoice, Threads, algorithms, named, parse_bytes};
 use warpseek_console::terminal::{counted, table};
 use warpseek_console::{Failure, Interrupt, progress};
@@ -167,7 +165,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 fn settings(options: &Options) -> Result<SearcherOptions, Failure> {
     let settings = SearcherOptions::new().threads(options.threads.get());
     if options.device == "cpu" {
-        let given = [("--gpu", options.gpu.is_some()), ("--gpu-memory", options.gpu_memory.is_some())];
+        let given =
+            [("--gpu", options.gpu.is_some()), ("--gpu-memory", options.gpu_memory.is_some())];
         return match given.iter().find(|(_, given)| *given) {
             Some((flag, _)) => {
                 Err(Failure::user(format!("{flag} has no effect on the CPU; add --device cuda")))
@@ -222,7 +221,8 @@ fn measure(
             if searched > 0 && compared < options.compare {
                 compared += 1;
                 if !is_exact(&response)? {
-                    let what = "hits differ from the reference's over the documents that they cover";
+                    let what =
+                        "hits differ from the reference's over the documents that they cover";
                     return Err(Failure::broken(format!("{algorithm}, {mode}: {what}")));
                 }
             }

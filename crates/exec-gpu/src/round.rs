@@ -185,9 +185,9 @@ impl<'a> Round<'a> {
         Round { shared: Some(context), ..self }
     }
 
-    /// Runs with AND, and then with OR for the queries that lack hits, and returns what was searched
-    /// for each query. A query whose documents were not all searched with AND has an answer only
-    /// if it has enough hits: with OR, nothing was searched.
+    /// Runs with AND, and then with OR for the queries that lack hits, and returns what was
+    /// searched for each query. A query whose documents were not all searched with AND has an
+    /// answer only if it has enough hits: with OR, nothing was searched.
     fn and_then_or(&mut self, image: &[SegmentImage]) -> Result<Vec<Coverage>, ImageError> {
         let first = self.pass(image, Pass::And, false)?;
         let mut coverage = vec![first.clone(); self.plans.len()];
@@ -202,9 +202,11 @@ impl<'a> Round<'a> {
             None => Vec::new(),
         };
         let mut set_others = |to: Coverage| {
-            coverage.iter_mut().zip(&enough).filter(|(_, enough)| !**enough).for_each(
-                |(coverage, _)| coverage.clone_from(&to),
-            );
+            coverage
+                .iter_mut()
+                .zip(&enough)
+                .filter(|(_, enough)| !**enough)
+                .for_each(|(coverage, _)| coverage.clone_from(&to));
         };
         match first {
             // Queries with enough hits keep them: the kernel reads the counts of the first pass on

@@ -17,16 +17,13 @@ use warpseek_exec::{
 };
 use warpseek_exec_gpu::{GpuEngine, GpuLists, Settings};
 use warpseek_index::{BuildConfig, DocSet, Snapshot};
-use warpseek_testkit::{Doc, Fixture, Random, Search, answers, build_config, conformance, orders, plans};
+use warpseek_testkit::{
+    Doc, Fixture, Random, Search, answers, build_config, conformance, orders, plans,
+};
 
 /// Settings with the shortest pieces.
-const SMALL: Settings = Settings {
-    tile_bits: 5,
-    or_bits: 8,
-    and_bits: 10,
-    piece: Duration::ZERO,
-    ..Settings::USUAL
-};
+const SMALL: Settings =
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, piece: Duration::ZERO, ..Settings::USUAL };
 
 fn pruned(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
     let mut devices = devices();
@@ -102,8 +99,11 @@ fn all_plans(snapshot: &Arc<Snapshot>) -> Vec<Plan> {
     plans.iter_mut().step_by(4).for_each(|plan| plan.mask = Some(mask.clone()));
     plans.iter_mut().step_by(5).for_each(|plan| plan.count = true);
     // Without hits, matches are counted.
-    plans.extend([Mode::Or, Mode::And, Mode::AndOr].map(|mode| {
-        Plan { mode, k: 0, count: true, ..plans[1].clone() }
+    plans.extend([Mode::Or, Mode::And, Mode::AndOr].map(|mode| Plan {
+        mode,
+        k: 0,
+        count: true,
+        ..plans[1].clone()
     }));
     plans
 }

@@ -34,12 +34,11 @@ impl GpuEngine {
         if !context.is_limited() {
             return None;
         }
-        // While another round holds the lists, nobody knows how long they will take.
+        // While another round holds the lists, their time is not known.
         let load = lists.map_or(Some((0, 0)), |lists| lists.try_missing(plans, formula));
         let time = load.map(|load| self.answer_time(plans, context) + Self::load_time(load));
-        let near = time.is_none_or(|time| {
-            context.limit().left().is_some_and(|left| left < time * NEAR)
-        });
+        let near =
+            time.is_none_or(|time| context.limit().left().is_some_and(|left| left < time * NEAR));
         let piece = self.settings().piece * if near { 1 } else { FAR_PIECE };
         (piece.is_zero() || time.is_none_or(|time| time > piece)).then_some(piece)
     }

@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use warpseek_exec::Limit;
 
-use super::lookup::{BYTE, POSTING};
 use crate::image::error::ImageError;
+
+/// Costs of loading a list, in nanoseconds: a transfer, per byte, and making tiles, per posting,
+/// roughly.
+pub(super) const BYTE: f32 = 0.05;
+pub(super) const POSTING: f32 = 0.01;
 
 /// Divisor of the time left: the part of it in which lists that are to stay are copied, or made.
 const STAYING_PART: u32 = 4;
@@ -50,9 +54,8 @@ impl Allowance {
         let Some(left) = hurry.and_then(|hurry| hurry.limit.left()) else {
             return Allowance { bytes: u64::MAX, postings: u64::MAX };
         };
-        let within = |nanos: f32| {
-            ((left / STAYING_PART).as_nanos() as f64 / f64::from(nanos)) as u64
-        };
+        let within =
+            |nanos: f32| ((left / STAYING_PART).as_nanos() as f64 / f64::from(nanos)) as u64;
         Allowance { bytes: within(BYTE), postings: within(POSTING) }
     }
 

@@ -7,13 +7,13 @@ use rustc_hash::FxHashMap;
 use warpseek_cuda::Buffer;
 use warpseek_index::TermInfo;
 
+use super::OnDemand;
 use super::cut::ListOffsets;
-use super::hurry::{Allowance, Hurry, lock_in_time};
+use super::hurry::{Allowance, BYTE, Hurry, POSTING, lock_in_time};
 use super::learn::UnrankedList;
 use super::lists::{SegmentLists, UntiledList};
 use super::memory::Contents;
 use super::round_lists::RoundLists;
-use super::OnDemand;
 use crate::image::cache::{EntryId, Level, ListCache, ListId};
 use crate::image::error::{ImageError, malformed};
 use crate::image::list::{ListView, filter_words};
@@ -22,10 +22,7 @@ use crate::image::packed::{PackedList, Pieces};
 use crate::kernels::make_tiles::{Fill, Target};
 use crate::workspace::Workspace;
 
-/// Costs of loading a list, in nanoseconds: a transfer, per byte; making tiles, per posting; and
-/// the fixed cost of each. Only their ratios matter, and only roughly.
-pub(super) const BYTE: f32 = 0.05;
-pub(super) const POSTING: f32 = 0.01;
+/// Fixed costs of a transfer and of making tiles of a list, in nanoseconds.
 const TRANSFER: f32 = 5_000.0;
 const MAKING: f32 = 500.0;
 
