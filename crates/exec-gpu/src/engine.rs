@@ -3,6 +3,7 @@
 //! flight.
 
 mod choice;
+mod pieces;
 mod source;
 
 use std::ops::Range;
@@ -26,6 +27,7 @@ use crate::resident::Resident;
 use crate::round::{self, Kernels, Kind, RoundSetup};
 use crate::settings::Settings;
 use crate::workspace::{Pool, Workspace};
+use pieces::{hurry, or_nothing};
 use source::Source;
 
 /// Factor by which rounds have more queries if their lists must be made first.
@@ -240,21 +242,31 @@ impl GpuEngine {
             Err(error) => fail_all(plans, &error),
             Ok(Source::Tiles(image)) => {
                 let context = &context.with_pool(warpseek_exec::Pool::shared(1));
+                let piece = self.piece(plans, formula, None, context);
                 let run = |plans: &[&Plan], workspace: &mut Workspace| {
-                    Ok(round::run(&self.setup, &image, mode, kind, plans, workspace, context)?)
+                    let pace = self.pace(piece, plans, context);
+                    let group = (mode, kind);
+                    Ok(round::run(&self.setup, &image, group, plans, workspace, context, pace)?)
                 };
-                self.rounds(plans, settings.round, settings.in_flight, context, run)
+                let in_flight = self.in_flight(piece, settings.in_flight);
+                self.rounds(plans, settings.round, in_flight, context, run)
             }
             Ok(Source::OnDemand(lists)) => {
                 let (threads, large) = (context.threads(), plans.len() > SMALL_BATCH);
-                let run = |plans: &[&Plan], workspace: &mut Workspace| loop {
-                    let mut found = lists.provide(plans, workspace, threads, large)?;
+                let piece = self.piece(plans, formula, Some(&lists), context);
+                let answer = |plans: &[&Plan], workspace: &mut Workspace| loop {
+                    let (group, pace) = ((mode, kind), self.pace(piece, plans, context));
+                    let hurry = hurry(&pace);
+                    let mut found = lists.provide(plans, workspace, threads, large, hurry)?;
                     let images = found.images();
                     let answers =
-                        round::run(&self.setup, images, mode, kind, plans, workspace, context)?;
+                        round::run(&self.setup, images, group, plans, workspace, context, pace)?;
                     if found.check()? {
                         return Ok(answers);
                     }
+                };
+                let run = |plans: &[&Plan], workspace: &mut Workspace| {
+                    or_nothing(answer(plans, workspace), plans)
                 };
                 let docs = self.snapshot.doc_limit() as usize;
                 let k = plans.iter().map(|plan| plan.k.min(docs)).max().unwrap_or(0);
@@ -270,7 +282,7 @@ impl GpuEngine {
                     ordered = order.iter().map(|&i| plans[i]).collect();
                     rounds = lists.rounds(&ordered, most, large);
                 }
-                let in_flight = settings.in_flight.min(IN_FLIGHT);
+                let in_flight = self.in_flight(piece, settings.in_flight.min(IN_FLIGHT));
                 let answers = self.run_rounds(&rounds, in_flight, context, run);
                 let mut answers: Vec<_> = order.into_iter().zip(answers).collect();
                 answers.sort_unstable_by_key(|&(i, _)| i);

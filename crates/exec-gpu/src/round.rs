@@ -4,29 +4,32 @@
 mod kernels;
 mod launches;
 mod memory;
+mod pieces;
 mod rough;
 mod setup;
 mod shared;
 mod single;
+mod sweep;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use warpseek_core::Hit;
 use warpseek_cuda::{Buffer, DeviceError, Kernel, Stream};
-use warpseek_exec::{Answer, Context, Mode, Plan};
+use warpseek_exec::{Answer, Context, Coverage, Mode, Plan};
 
 use crate::image::{DeviceMask, ImageError, Item, QueryView, SegmentImage, TermView};
 pub use crate::kernels::WARP;
 use crate::kernels::batch::{Batch, SHARED_KEYS, key_bytes};
 use crate::kernels::merge::{self, BestKeys, Merge};
 use crate::kernels::pruned::{self, Windows};
-use crate::kernels::{advance_terms, and_tiles, or_tiles, pruned_batch_any_k, pruned_tiles};
+use crate::kernels::{and_tiles, or_tiles, pruned_batch_any_k, pruned_tiles};
 use crate::workspace::Workspace;
 pub use kernels::Kernels;
-use launches::{Launch, most_unmerged};
+use launches::Launch;
+use memory::Results;
 pub use memory::State;
-use memory::{Results, reserve_best};
+pub use pieces::Pace;
 use rough::least;
 pub use rough::{histogram_shift, rough_shift, rough_weight};
 pub use setup::RoundSetup;
@@ -66,15 +69,16 @@ enum Search {
 }
 
 /// Answers plans that all have this mode, one formula, and a `kind` that suits them. The threads of
-/// the context prepare the round.
+/// the context prepare the round. With a `pace`, the round is answered in pieces and stops when
+/// time is up; otherwise it is answered as a whole.
 pub fn run(
     setup: &RoundSetup,
     image: &[SegmentImage],
-    mode: Mode,
-    kind: Kind,
+    (mode, kind): (Mode, Kind),
     plans: &[&Plan],
     workspace: &mut Workspace,
     context: &Context,
+    pace: Option<Pace<'_>>,
 ) -> Result<Vec<Answer>, ImageError> {
     let docs: u64 = image.iter().map(SegmentImage::docs).sum();
     // Kernels keep at least one hit; a plan may request matches only.
@@ -83,16 +87,21 @@ pub fn run(
     let capacity = key_capacity(stride);
     let round = Round::new(setup, plans, &ks, stride, capacity, kind, workspace)?.sharing(context);
     let masks = round.send_masks()?;
-    let mut round = Round { threads: context.threads(), masks, ..round };
-    if mode != Mode::Or {
-        round.pass(image, Pass::And, false)?;
+    let mut round = Round { threads: context.threads(), masks, pace, ..round };
+    let coverage = match mode {
+        Mode::Or => vec![round.pass(image, Pass::Or, false)?; plans.len()],
+        Mode::And => vec![round.pass(image, Pass::And, false)?; plans.len()],
+        Mode::AndOr => round.and_then_or(image)?,
+    };
+    if coverage.iter().all(|coverage| *coverage == Coverage::NOTHING) {
+        return Ok(plans.iter().map(|plan| Answer::nothing(plan)).collect());
     }
-    if mode != Mode::And {
-        // Queries with enough hits keep them: the kernel reads the counts of the first pass on
-        // the device.
-        round.pass(image, Pass::Or, mode == Mode::AndOr)?;
-    }
-    Ok(round.answers()?)
+    let answers = round.answers()?.into_iter().zip(coverage).zip(plans);
+    let answer = |((answer, coverage), plan): ((Answer, Coverage), &&Plan)| match coverage {
+        coverage if coverage == Coverage::NOTHING => Answer::nothing(plan),
+        coverage => Answer { coverage, ..answer },
+    };
+    Ok(answers.map(answer).collect())
 }
 
 /// Returns the capacity of the key buffer of a query with `k` hits. Up to 32 keys are held in the
@@ -133,6 +142,8 @@ pub struct Round<'a> {
     masks: Vec<Option<Arc<DeviceMask>>>,
     /// The context with the scores that other parts of the search know, if there are any.
     shared: Option<&'a Context>,
+    /// The pieces of the round, if it may have to stop.
+    pace: Option<Pace<'a>>,
     /// Memory for the results.
     pub results: Results,
 }
@@ -152,7 +163,7 @@ impl<'a> Round<'a> {
         // AND-then-OR reads the counts of hits on the device.
         let counts = plans.iter().any(|plan| plan.count || plan.mode == Mode::AndOr);
         let results = Results::new(&setup.device, workspace, plans.len(), stride, counts)?;
-        let (threads, masks, shared) = (1, Vec::new(), None);
+        let (threads, masks, shared, pace) = (1, Vec::new(), None, None);
         Ok(Round {
             setup,
             workspace,
@@ -164,6 +175,7 @@ impl<'a> Round<'a> {
             threads,
             masks,
             shared,
+            pace,
             results,
         })
     }
@@ -173,12 +185,48 @@ impl<'a> Round<'a> {
         Round { shared: Some(context), ..self }
     }
 
+    /// Runs with AND, and then with OR for the queries that lack hits, and returns what was
+    /// searched for each query. A query whose documents were not all searched with AND has an
+    /// answer only if it has enough hits: with OR, nothing was searched.
+    fn and_then_or(&mut self, image: &[SegmentImage]) -> Result<Vec<Coverage>, ImageError> {
+        let first = self.pass(image, Pass::And, false)?;
+        let mut coverage = vec![first.clone(); self.plans.len()];
+        let enough = match self.pace {
+            // Nothing was counted.
+            _ if first == Coverage::NOTHING => return Ok(coverage),
+            Some(_) => {
+                let found = self.results.found(&self.workspace.stream)?;
+                let wanted = self.plans.iter().zip(self.ks).zip(found);
+                wanted.map(|((plan, &k), found)| plan.k == 0 || found >= k).collect()
+            }
+            None => Vec::new(),
+        };
+        let mut set_others = |to: Coverage| {
+            coverage
+                .iter_mut()
+                .zip(&enough)
+                .filter(|(_, enough)| !**enough)
+                .for_each(|(coverage, _)| coverage.clone_from(&to));
+        };
+        match first {
+            // Queries with enough hits keep them: the kernel reads the counts of the first pass on
+            // the device.
+            Coverage::Complete => set_others(self.pass(image, Pass::Or, true)?),
+            Coverage::Partial(_) => set_others(Coverage::NOTHING),
+        }
+        Ok(coverage)
+    }
+
     /// Returns a key that all hits of a query exceed.
     pub fn least(&self, image: &[SegmentImage], query: usize, pass: Pass) -> u64 {
         let plan = self.plans[query];
         let shared = self.shared.and_then(|context| context.floor(plan));
         let shared = shared.map_or(0, |floor| floor.least_key());
-        least(image, plan, self.ks[query], pass).max(shared)
+        match self.pace {
+            // The round may stop before the documents that the lists are known to have.
+            Some(_) => shared,
+            None => least(image, plan, self.ks[query], pass).max(shared),
+        }
     }
 
     /// Copies the masks of the plans to the device, where they stay until the round has ended.
@@ -193,75 +241,6 @@ impl<'a> Round<'a> {
                 .transpose()
         };
         self.plans.iter().map(send).collect()
-    }
-
-    /// Runs over all segments and merges the hits. With `enough`, it does so only for queries
-    /// that lack hits.
-    fn pass(&mut self, image: &[SegmentImage], pass: Pass, enough: bool) -> Result<(), ImageError> {
-        let (device, stream) = (&self.setup.device, self.workspace.stream.clone());
-        let stream = &stream;
-        let search = self.search(image, pass);
-        let kernel = self.kernel(search);
-        let span = self.span(image, pass, kernel)?;
-        let (launches, slots) = self.launches(image, pass, kernel, span)?;
-        let slot_keys =
-            self.workspace.slot_keys.take(device, (slots * self.stride as usize).max(1))?;
-        let enough = if enough { self.results.counts() } else { 0 };
-        if matches!(search, Search::Single | Search::SingleTwoPass) && slots > 0 {
-            return self.single(image, search, span, &launches, enough, &slot_keys);
-        }
-        let (state, tables) = self.send(&launches)?;
-        // Segments differ in terms; the positions of hits are the same.
-        let Some(Tables { queries, .. }) = tables.first() else { return Ok(()) };
-        let (mut unmerged, mut merged, mut before) = (0, 0, None);
-        for ((segment, launch), tables) in image.iter().zip(&launches).zip(&tables) {
-            if launch.blocks == 0 {
-                continue;
-            }
-            let keys = self.key_room(launch.blocks, self.capacity)?;
-            let stays = launch.terms.iter().any(|term| term.stays != 0);
-            let mut tile = 0;
-            for slice in segment.slices() {
-                if let Some(preparation) = &slice.preparation {
-                    preparation.run(stream)?;
-                }
-                if stays && slice.first_tile > tile {
-                    let (tiles, bits) = (slice.first_tile - tile, self.setup.settings.tile_bits);
-                    let kernel = &self.setup.advance;
-                    advance_terms::launch(stream, kernel, &tables.terms, tiles, bits)?;
-                    tile = slice.first_tile;
-                }
-                // The first merges come early: each gives all items of a query the threshold of
-                // its best hits.
-                if unmerged > 0 && unmerged == most_unmerged(self.stride).min(merged.max(1)) {
-                    // The best hits so far are not kept with the answers, because those of the
-                    // first pass are still needed.
-                    let best = reserve_best(self.workspace, device, queries.len(), self.stride)?;
-                    self.merge_to(stream, queries, &state, enough, &slot_keys, before, best)?;
-                    stream.zero(&state.found())?;
-                    (unmerged, merged, before) = (0, merged + unmerged, Some(best));
-                }
-                let batch = Batch {
-                    segment: slice.view,
-                    queries: &tables.queries,
-                    terms: &tables.terms,
-                    items: &tables.items,
-                    matches: self.results.matches(pass),
-                    thresholds: &state.thresholds(),
-                    enough,
-                    slot_keys: &slot_keys,
-                    found: &state.found(),
-                    stride: self.stride,
-                    block_keys: keys.as_ref(),
-                    capacity: self.capacity,
-                    cursors: self.cursors(launch),
-                };
-                self.launch(stream, search, &batch, &state, (span, launch.most))?;
-                unmerged += 1;
-            }
-        }
-        let answers = self.results.best();
-        Ok(self.merge_to(stream, queries, &state, enough, &slot_keys, before, answers)?)
     }
 
     /// Returns the folder of the kernel that suits the queries.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::image::Policy;
 
@@ -29,6 +30,10 @@ pub struct Settings {
     pub lists: GpuLists,
     /// Policy that decides which lists stay on the device if they do not all fit.
     pub policy: Policy,
+    /// Time that a piece of a round takes at most, as predicted, if the deadline is near: the
+    /// deadline is checked between pieces. If it is zero, every round that may have to stop has
+    /// the shortest pieces.
+    pub piece: Duration,
 }
 
 /// The form of lists on the device.
@@ -86,6 +91,7 @@ impl Settings {
         pruned: true,
         lists: GpuLists::Auto,
         policy: Policy::Worth,
+        piece: Duration::from_micros(400),
     };
 }
 

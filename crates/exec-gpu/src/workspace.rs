@@ -52,6 +52,8 @@ pub struct Workspace {
     pub slot_keys: Growing<u64>,
     /// The best keys of each query, if the keys of its items are merged several times.
     pub(crate) best: Growing<u64>,
+    /// The items of a piece, if the round is answered in pieces.
+    pub(crate) items: Growing<u8>,
     /// Keys that blocks of threads keep while they work, if they do not fit into shared memory.
     pub block_keys: Growing<u64>,
     /// The tables of the kernels that make tiles for the round, if not all lists are on the
@@ -172,6 +174,7 @@ impl Workspace {
             results: Growing::default(),
             slot_keys: Growing::default(),
             best: Growing::default(),
+            items: Growing::default(),
             block_keys: Growing::default(),
             make_input: Input::default(),
             failed: Growing::default(),

@@ -65,6 +65,29 @@ fn a_gpu_gives_the_same_bytes_as_the_cpu() {
 }
 
 #[test]
+fn deadlines_are_measured_on_a_gpu() {
+    let machine = Machine::new();
+    let line = "bench deadlines --index idx --queries q.tsv -q --json --modes or,and-or";
+    let tiles = machine.run("inspect idx --json --device cuda", "").json();
+    let bytes = tiles["gpu"]["residency"][0]["bytes_used"].as_u64().unwrap();
+    for options in ["", "--batch 5", &format!("--batch 7 --gpu-memory {}", bytes * 3 / 4)] {
+        let more = "--device cuda --deadlines 0,100000";
+        let report = machine.run(&format!("{line} {more} {options}"), "").json();
+        let cells = report["cells"].as_array().unwrap();
+        assert_eq!(cells.len(), 4, "{options}");
+        for cell in cells {
+            let in_time = cell["deadline_ms"] == 100_000.0;
+            let (covered, partial) = if in_time { (1.0, 0.0) } else { (0.0, 1.0) };
+            let found = (cell["covered"].as_f64().unwrap(), cell["partial"].as_f64().unwrap());
+            assert_eq!(found, (covered, partial), "{options}: {cell}");
+            assert_eq!(cell["algorithm"], "auto");
+        }
+    }
+    let cpu = machine.run(&format!("{line} --gpu-memory 1G"), "");
+    cpu.fails(2, &["--gpu-memory has no effect on the CPU; add --device cuda"]);
+}
+
+#[test]
 fn lists_may_be_on_the_gpu_in_any_form() {
     let machine = Machine::new();
     let line = "run idx --queries q.tsv -k 20";

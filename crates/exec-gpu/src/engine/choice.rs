@@ -114,9 +114,6 @@ impl GpuEngine {
     /// Returns the estimated time that plans take, including lists that must be copied or made
     /// first because they are not on the device as tiles.
     pub(super) fn estimate(&self, plans: &[&Plan], context: &Context) -> Duration {
-        let answered = batch_time(plans.iter().copied(), context.threads(), |plan, load| {
-            cheapest(&self.offers(plan), load)?.rates.ok()
-        });
         let (mut bytes, mut postings) = (0, 0);
         if !self.on_demand.is_empty() {
             // Tiles have the values of one formula.
@@ -131,9 +128,23 @@ impl GpuEngine {
                 (bytes, postings) = (bytes + more.0, postings + more.1);
             }
         }
-        answered
-            + Duration::from_secs_f64(
-                bytes as f64 * MISSING_BYTE + postings as f64 * MISSING_POSTING,
-            )
+        self.answer_time(plans, context) + Self::load_time((bytes, postings))
+    }
+
+    /// Returns the estimated time that plans take once their lists are on the device as tiles.
+    pub(super) fn answer_time(&self, plans: &[&Plan], context: &Context) -> Duration {
+        batch_time(plans.iter().copied(), context.threads(), |plan, load| {
+            cheapest(&self.offers(plan), load)?.rates.ok()
+        })
+    }
+
+    /// Returns the estimated time of copying hits to the host.
+    pub(super) fn hit_time(hits: u64) -> Duration {
+        Duration::from_nanos((hits as f64 * PRUNED_OR.hit) as u64)
+    }
+
+    /// Returns the estimated time of copying bytes and making tiles of postings.
+    pub(super) fn load_time((bytes, postings): (u64, u64)) -> Duration {
+        Duration::from_secs_f64(bytes as f64 * MISSING_BYTE + postings as f64 * MISSING_POSTING)
     }
 }

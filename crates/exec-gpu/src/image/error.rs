@@ -41,6 +41,9 @@ pub enum ImageError {
         /// Largest frequency that the device can rank by cosine.
         most: u32,
     },
+    /// The search had to stop. Engines return what they have found instead of this error.
+    #[error("the search was stopped")]
+    Stopped,
 }
 
 impl From<ImageError> for ExecError {
@@ -48,6 +51,7 @@ impl From<ImageError> for ExecError {
         match error {
             ImageError::Index(error) => error.into(),
             ImageError::Device(error) => failed(error),
+            ImageError::Stopped => ExecError::Stopped,
             ImageError::Codec(_) | ImageError::Documents { .. } | ImageError::Frequency { .. } => {
                 ExecError::Device { fault: Fault::Setup, source: Arc::new(error) }
             }

@@ -33,12 +33,12 @@ pub use layout::{Item, PRUNED_TERMS, QueryView, SegmentView, SingleView, TermVie
 pub use masks::DeviceMask;
 pub(crate) use masks::Masks;
 pub use on_demand::CacheCounts;
-pub(crate) use on_demand::{IN_FLIGHT, ITEM_HITS, MemoryNeeds, OnDemand, OnDemandByFormula};
+pub(crate) use on_demand::{Hurry, IN_FLIGHT, ITEM_HITS, MemoryNeeds, OnDemand, OnDemandByFormula};
 pub use oracle::factors;
 pub(crate) use packed::PackedList;
 pub use residence::Residence;
 pub use segment::SegmentImage;
-pub(crate) use segment::Target;
+pub(crate) use segment::{Slice, Target};
 pub(crate) use send::numbered;
 pub use send::{on_threads, ranges, send};
 pub(crate) use valuer::ValuerView;

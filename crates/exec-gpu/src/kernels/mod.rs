@@ -10,6 +10,7 @@ pub mod and_tiles;
 pub(crate) mod batch;
 pub mod make_tiles;
 pub mod merge;
+pub mod move_items;
 pub mod or_tiles;
 pub(crate) mod pruned;
 pub mod pruned_batch_any_k;
@@ -26,6 +27,7 @@ pub const ALL: &[Source] = &[
     and_tiles::SOURCE,
     make_tiles::SOURCE,
     merge::SOURCE,
+    move_items::SOURCE,
     or_tiles::SOURCE,
     pruned_batch_any_k::SOURCE,
     pruned_single::SOURCE,

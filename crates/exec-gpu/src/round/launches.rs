@@ -40,11 +40,16 @@ pub(super) struct Launch {
     pub(super) sparse: u32,
     /// Maximum number of terms in a query.
     pub(super) most: u32,
+    /// Windows of a slice, the cost of all queries there, and windows of the piece that the items
+    /// share, if the round may have to stop.
+    pub(super) windows: u32,
+    pub(super) cost: u64,
+    pub(super) piece: u32,
 }
 
 /// The work of a query in a launch: the number of the query, the number of the launch, tiles, and
 /// their cost.
-type Cost = (u32, usize, u32, u64);
+pub(super) type Cost = (u32, usize, u32, u64);
 
 /// Returns the number of launches that find hits before their hits are merged.
 pub(super) fn most_unmerged(k: u32) -> usize {
@@ -66,7 +71,10 @@ impl Round<'_> {
             .step_by(QUERIES_OF_A_THREAD)
             .map(|from| from..(from + QUERIES_OF_A_THREAD).min(self.plans.len()))
             .collect();
-        let view = |i: usize, _: &mut ()| self.view(image, pass, kernel, span, chunks[i].clone());
+        let view = |i: usize, _: &mut ()| match self.pace {
+            Some(pace) if pace.is_over() => Err(ImageError::Stopped),
+            _ => self.view(image, pass, kernel, span, chunks[i].clone()),
+        };
         let views = numbered(chunks.len(), self.threads, || Ok(()), view)?;
         let mut launches: Vec<Launch> = image.iter().map(|_| Launch::default()).collect();
         let mut costs = Vec::with_capacity(self.plans.len() * image.len());
@@ -81,6 +89,9 @@ impl Round<'_> {
                 launch.most = launch.most.max(more.most);
             }
             costs.extend(some);
+        }
+        if let Some(pace) = &self.pace {
+            pace.shorten(image, &mut costs, &mut launches);
         }
         let shared = launches.iter().zip(image).map(|(l, s)| self.shared_bytes(s, pass, l, span));
         let resident = self.resident(kernel, shared.max().unwrap_or(0))?;
@@ -125,9 +136,12 @@ impl Round<'_> {
             }
         }
         // Hits are merged before there are too many, except for those of a single query.
-        let most = if self.is_single(image) { u32::MAX } else { most_unmerged(self.stride) as u32 };
-        let slots =
-            all.iter().zip(&widest).map(|(&all, &widest)| most.saturating_mul(widest).min(all));
+        let most = if self.is_single(image) { u32::MAX } else { self.unmerged() as u32 };
+        let slots = all.iter().zip(&widest).map(|(&all, &widest)| {
+            // The number of pieces is not known.
+            let most = most.saturating_mul(widest);
+            if self.pace.is_some() { most } else { most.min(all) }
+        });
         let slots: Vec<u32> = slots.collect();
         for launch in &mut launches {
             let mut first_slot = 0;

@@ -1,6 +1,6 @@
 //! The device memory of a round, and the results that go to the host.
 
-use warpseek_cuda::{Buffer, Device, DeviceError};
+use warpseek_cuda::{Buffer, Device, DeviceError, Stream};
 
 use super::{Pass, WARP};
 use crate::kernels::merge::BestKeys;
@@ -106,6 +106,13 @@ impl Results {
     /// Returns the addresses of the keys of hits and of their numbers.
     pub(super) fn best(&self) -> BestKeys {
         BestKeys { keys: self.keys(), counts: self.counts() }
+    }
+
+    /// Waits for the number of hits of each query so far, which must be on the device.
+    pub(super) fn found(&self, stream: &Stream) -> Result<Vec<u32>, DeviceError> {
+        let Some(buffer) = &self.buffer else { return Ok(Vec::new()) };
+        let counts = buffer.slice(2 * self.queries..Self::keys_at(self.queries)).cast::<u32>();
+        stream.download(&counts.slice(..self.queries))
     }
 
     /// Waits for the results and returns their words.

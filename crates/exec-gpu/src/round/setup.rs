@@ -7,7 +7,7 @@ use warpseek_cuda::{Device, DeviceError, Kernel};
 use super::kernels::Kernels;
 use super::shared::fitting;
 use crate::image::Masks;
-use crate::kernels::advance_terms;
+use crate::kernels::{advance_terms, move_items};
 use crate::settings::Settings;
 
 /// The device, the kernels and the settings of an engine's rounds.
@@ -18,6 +18,8 @@ pub struct RoundSetup {
     pub(crate) kernels: Kernels,
     /// Kernel that advances terms from one slice of documents to the next.
     pub(crate) advance: Kernel,
+    /// Kernel that moves items to the windows of a piece.
+    pub(crate) move_items: Kernel,
     /// The largest static score of the index.
     pub(crate) max_static: f32,
     /// Masks of queries on the device.
@@ -34,6 +36,8 @@ impl RoundSetup {
         let kernels = Kernels::new(&device)?;
         let settings = fitting(settings, &kernels)?;
         let advance = device.kernel(&advance_terms::SOURCE, "advance_terms")?;
-        Ok(RoundSetup { device, settings, kernels, advance, max_static, masks: Arc::default() })
+        let move_items = device.kernel(&move_items::SOURCE, "move_items")?;
+        let masks = Arc::default();
+        Ok(RoundSetup { device, settings, kernels, advance, move_items, max_static, masks })
     }
 }

@@ -16,7 +16,9 @@ impl Round<'_> {
         let is_whole =
             |segment: &SegmentImage| matches!(segment.slices(), [only] if only.first_tile == 0);
         let whole = image.iter().all(is_whole);
-        self.is_pruned() && self.plans.len() == 1 && self.stride <= WARP && whole
+        // Kernels for a single query search all documents.
+        let alone = self.plans.len() == 1 && self.pace.is_none();
+        self.is_pruned() && alone && self.stride <= WARP && whole
     }
 
     /// Runs over all segments with one query. Nothing is copied, the state is the one that the
@@ -39,7 +41,7 @@ impl Round<'_> {
         for (segment, launch) in image.iter().zip(launches) {
             if let (Some(preparation), true) = (&segment.slices()[0].preparation, launch.blocks > 0)
             {
-                preparation.run(stream)?;
+                preparation.run(stream, None)?;
             }
             let single = Single {
                 segment: segment.view(),

@@ -84,19 +84,24 @@ impl ListOffsets {
 
 impl Cut {
     /// Cuts the documents into as few slices as possible such that a slice fits into this many
-    /// bytes. The error is the number of bytes that the smallest slices take.
+    /// bytes and has at most this many postings, if the smallest have. The error is the number of
+    /// bytes that the smallest slices take.
     pub(super) fn fitting(
         segments: &[Arc<SegmentLists>],
         untiled: &[Vec<UntiledList<'_>>],
         bits: u32,
-        room: u64,
+        (room, most_postings): (u64, u64),
     ) -> Result<Cut, u64> {
         let cells = segments.iter().map(|lists| lists.cells()).max().unwrap_or(1);
         let most = cells.next_power_of_two().ilog2() as usize;
         let mut least = 0;
         for level in (0..=most).rev() {
             let cut = Cut::at(level, segments, untiled, bits);
-            if cut.bytes <= room {
+            let postings = |lists: &Vec<UntiledList<'_>>| -> u64 {
+                lists.iter().map(|list| list.postings(level)).sum()
+            };
+            let postings = untiled.iter().map(postings).max().unwrap_or(0);
+            if cut.bytes <= room && (postings <= most_postings || level == 0) {
                 return Ok(cut);
             }
             least = cut.bytes;

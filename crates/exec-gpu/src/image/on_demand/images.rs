@@ -8,6 +8,7 @@ use warpseek_cuda::DeviceError;
 
 use super::OnDemand;
 use super::cut::{Cut, ListOffsets};
+use super::hurry::Hurry;
 use super::lists::{SegmentLists, UntiledList};
 use super::preparation::SlicePreparation;
 use super::round_lists::RoundLists;
@@ -23,13 +24,15 @@ use crate::workspace::Workspace;
 const LISTS_OF_A_THREAD: usize = 1 << 14;
 
 impl OnDemand {
-    /// Cuts the documents into as few slices as memory allows.
+    /// Cuts the documents into as few slices as memory allows, or into more so that tiles of at
+    /// most this many postings are made for each.
     pub(super) fn cut(
         &self,
         untiled: &[Vec<UntiledList<'_>>],
         available: u64,
+        postings: u64,
     ) -> Result<Cut, ImageError> {
-        Cut::fitting(&self.segments, untiled, self.bits, available).map_err(|asked| {
+        Cut::fitting(&self.segments, untiled, self.bits, (available, postings)).map_err(|asked| {
             let memory = self.memory.device.memory();
             let (used, budget) = (memory.current, memory.budget.is_some());
             DeviceError::OutOfMemory { asked, used, available, budget }.into()
@@ -41,11 +44,11 @@ impl OnDemand {
     pub(super) fn images(
         self: &Arc<Self>,
         round: &RoundLists,
-        untiled: &[Vec<UntiledList<'_>>],
-        kept: &[FxHashMap<u32, ListView>],
+        (untiled, kept): (&[Vec<UntiledList<'_>>], &[FxHashMap<u32, ListView>]),
         cut: &Cut,
         workspace: &mut Workspace,
         threads: usize,
+        hurry: Option<Hurry<'_>>,
     ) -> Result<Vec<SegmentImage>, ImageError> {
         let device = &self.memory.device;
         let scratch = &round.scratch.memory;
@@ -66,6 +69,7 @@ impl OnDemand {
             threads_for,
             || Ok(()),
             |i, ()| {
+                hurry.map_or(Ok(()), |hurry| hurry.check())?;
                 let (number, cells) = &slices[i];
                 let at = (filters, cut.filters as usize);
                 self.segments[*number].plan(&untiled[*number], cells, at)

@@ -136,7 +136,7 @@ impl OnDemand {
                 }
             });
         }
-        self.memory.copy_to(scratch, &copies, threads, None)?;
+        self.memory.copy_to(scratch, &copies, threads, (None, None))?;
         let work = group.lists.iter().map(|(_, blocks)| (blocks.start, blocks.end - blocks.start));
         let frame = lists.frame(&lists.within, self.bits);
         let numbers: Vec<u32> = (0..counts.len() as u32).collect();

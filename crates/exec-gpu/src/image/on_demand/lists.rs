@@ -244,8 +244,13 @@ impl UntiledList<'_> {
     /// Returns the maximum number of postings, with padding, in a slice of 2^`level` cells, which
     /// has this many documents and tiles.
     pub(super) fn room(&self, level: usize, docs: u32, tiles: u32) -> u32 {
-        let postings = (self.cuts.most[level].0 * BLOCK as u32).min(self.info.df).min(docs);
+        let postings = (self.postings(level) as u32).min(docs);
         (postings + 3 * postings.min(tiles)).next_multiple_of(4)
+    }
+
+    /// Returns the maximum number of postings in a slice of 2^`level` cells.
+    pub(super) fn postings(&self, level: usize) -> u64 {
+        (u64::from(self.cuts.most[level].0) * BLOCK as u64).min(self.info.df.into())
     }
 
     /// Returns the maximum number of bytes of such a slice that are copied from main memory.

@@ -7,12 +7,13 @@ use rustc_hash::FxHashMap;
 use warpseek_cuda::Buffer;
 use warpseek_index::TermInfo;
 
+use super::OnDemand;
 use super::cut::ListOffsets;
+use super::hurry::{Allowance, BYTE, Hurry, POSTING, lock_in_time};
 use super::learn::UnrankedList;
 use super::lists::{SegmentLists, UntiledList};
 use super::memory::Contents;
 use super::round_lists::RoundLists;
-use super::{OnDemand, lock};
 use crate::image::cache::{EntryId, Level, ListCache, ListId};
 use crate::image::error::{ImageError, malformed};
 use crate::image::list::{ListView, filter_words};
@@ -21,10 +22,7 @@ use crate::image::packed::{PackedList, Pieces};
 use crate::kernels::make_tiles::{Fill, Target};
 use crate::workspace::Workspace;
 
-/// Costs of loading a list, in nanoseconds: a transfer, per byte; making tiles, per posting; and
-/// the fixed cost of each. Only their ratios matter, and only roughly.
-const BYTE: f32 = 0.05;
-const POSTING: f32 = 0.01;
+/// Fixed costs of a transfer and of making tiles of a list, in nanoseconds.
 const TRANSFER: f32 = 5_000.0;
 const MAKING: f32 = 500.0;
 
@@ -66,14 +64,16 @@ impl OnDemand {
         &'a self,
         round: &mut RoundLists,
         workspace: &mut Workspace,
-        threads: usize,
-        start: Instant,
+        (threads, start): (usize, Instant),
+        hurry: Option<Hurry<'_>>,
     ) -> Result<FoundLists<'a>, ImageError> {
         let memory = &*self.memory;
+        let mut allowance = Allowance::of(hurry);
         let mut pieces = Vec::with_capacity(self.segments.len());
         for (lists, infos) in self.segments.iter().zip(&round.infos) {
             // All errors of a list are found before it is admitted.
             let pieces_and_cuts = |info: &TermInfo| -> Result<_, ImageError> {
+                hurry.map_or(Ok(()), |hurry| hurry.check())?;
                 let pieces = lists.pieces(info)?;
                 let cuts = lists.cuts(info, &pieces)?;
                 Ok((pieces, cuts))
@@ -82,7 +82,7 @@ impl OnDemand {
         }
         // The lock is held while lists that are to stay are copied, so that no other round uses
         // them too early.
-        let mut cache = lock(&memory.cache);
+        let mut cache = lock_in_time(&memory.cache, hurry)?;
         memory.waited.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         cache.begin(self.number);
         let mut found = FoundLists::default();
@@ -130,7 +130,10 @@ impl OnDemand {
                     round.held.push(entry);
                 } else {
                     count(2, info);
-                    if let Some((entry, at)) = self.admit_packed(&mut cache, id, pieces) {
+                    let admitted = allowance
+                        .copy(pieces.len() as u64)
+                        .then(|| self.admit_packed(&mut cache, id, pieces));
+                    if let Some((entry, at)) = admitted.flatten() {
                         packed = Some(pieces.at(memory.arena.address() + at));
                         came.push((entry, at as usize, some.len()));
                         round.held.push(entry);
@@ -144,7 +147,8 @@ impl OnDemand {
             let mut copies: Vec<_> =
                 came.iter().map(|&(_, at, i)| (at, some[i].pieces.slices())).collect();
             copies.sort_unstable_by_key(|&(at, _)| at);
-            let copied = memory.copy_to_arena(&copies, threads);
+            let limit = hurry.map(|hurry| hurry.limit);
+            let copied = memory.copy_to_arena(&copies, threads, limit);
             if let Err(error) = copied {
                 // The lists never arrived, and no other round has seen them.
                 for (entry, ..) in came {
@@ -158,7 +162,7 @@ impl OnDemand {
             found.kept.push(whole);
             found.unranked.push(unranked);
         }
-        self.keep_tiles(&mut cache, round, &mut found, workspace)?;
+        self.keep_tiles(&mut cache, round, &mut found, workspace, allowance)?;
         Ok(found)
     }
 
@@ -169,6 +173,7 @@ impl OnDemand {
         round: &mut RoundLists,
         found: &mut FoundLists<'_>,
         workspace: &mut Workspace,
+        mut allowance: Allowance,
     ) -> Result<(), ImageError> {
         let memory = &*self.memory;
         let FoundLists { untiled, kept, .. } = found;
@@ -189,6 +194,9 @@ impl OnDemand {
                     continue;
                 }
                 let Some(packed) = list.packed else { continue };
+                if !allowance.make(df.into()) {
+                    continue;
+                }
                 let room = (df + 3 * tiles.min(df)).next_multiple_of(4);
                 let mut layout = Layout::default();
                 let offsets =

@@ -2,12 +2,12 @@
 //! it.
 
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use warpseek_cuda::{Buffer, Device, Event, Uploader};
-use warpseek_exec::Formula;
+use warpseek_exec::{Formula, Limit};
 use warpseek_index::Segment;
 
 use super::best_values::BestValues;
@@ -26,6 +26,8 @@ pub(super) const CELLS: RangeInclusive<u32> = 64..=256;
 
 /// Transfers of more bytes than this are divided among threads.
 const SHARE: usize = 4 << 20;
+/// Maximum number of bytes that are copied between two checks of the limit.
+const CHUNK: usize = 1 << 20;
 /// Maximum number of threads that copy.
 const MOST_COPIERS: usize = 8;
 
@@ -287,25 +289,28 @@ impl ListMemory {
         Ok(done)
     }
 
-    /// Copies pieces of lists to their places in the arena, in ascending order, and waits.
+    /// Copies pieces of lists to their places in the arena, in ascending order, and waits. Fails
+    /// with [`ImageError::Stopped`] if the limit ends the copy.
     pub(super) fn copy_to_arena(
         &self,
         copies: &[(usize, [&[u8]; 4])],
         threads: usize,
+        limit: Option<&Limit>,
     ) -> Result<(), ImageError> {
-        self.copy((&self.arena, UNIT as usize), copies, threads, None)
+        self.copy((&self.arena, UNIT as usize), copies, threads, (None, limit))
     }
 
     /// Copies pieces of lists to other memory, where places begin at multiples of 16 bytes or
-    /// follow each other, and waits. The copy begins after the event `after`.
+    /// follow each other, and waits. The copy begins after the event, and fails with
+    /// [`ImageError::Stopped`] if the limit ends it.
     pub(super) fn copy_to(
         &self,
         scratch: &Buffer<u8>,
         copies: &[(usize, [&[u8]; 4])],
         threads: usize,
-        after: Option<&Event>,
+        when: (Option<&Event>, Option<&Limit>),
     ) -> Result<(), ImageError> {
-        self.copy((scratch, 16), copies, threads, after)
+        self.copy((scratch, 16), copies, threads, when)
     }
 
     fn copy(
@@ -313,8 +318,15 @@ impl ListMemory {
         (to, unit): (&Buffer<u8>, usize),
         copies: &[(usize, [&[u8]; 4])],
         threads: usize,
-        after: Option<&Event>,
+        (after, limit): (Option<&Event>, Option<&Limit>),
     ) -> Result<(), ImageError> {
+        let stopped = AtomicBool::new(false);
+        // The limit is checked before each chunk.
+        let goes_on = || {
+            let over = limit.is_some_and(Limit::is_over);
+            stopped.fetch_or(over, Ordering::Relaxed);
+            !over
+        };
         let len = |(_, pieces): &(usize, [&[u8]; 4])| pieces.iter().map(|p| p.len()).sum::<usize>();
         let bytes: usize = copies.iter().map(len).sum();
         if bytes == 0 {
@@ -338,12 +350,12 @@ impl ListMemory {
                 }
                 let placed = share.iter().flat_map(|(at, pieces)| {
                     let mut at = *at;
-                    pieces.iter().map(move |piece| {
-                        at += piece.len();
-                        (at - piece.len(), *piece)
+                    pieces.iter().flat_map(|piece| piece.chunks(CHUNK)).map(move |chunk| {
+                        at += chunk.len();
+                        (at - chunk.len(), chunk)
                     })
                 });
-                uploader.scatter(to, unit, placed)?;
+                uploader.scatter(to, unit, placed.take_while(|_| goes_on()))?;
                 uploader.finish()
             };
             let mut work = uploaders.iter_mut().zip(&shares);
@@ -359,6 +371,9 @@ impl ListMemory {
             })?;
             Ok(())
         })?;
+        if stopped.into_inner() {
+            return Err(ImageError::Stopped);
+        }
         self.bytes_moved.fetch_add(bytes as u64, Ordering::Relaxed);
         self.waited.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(())

@@ -10,6 +10,7 @@
 mod best_values;
 mod by_formula;
 mod cut;
+mod hurry;
 mod images;
 mod learn;
 mod lists;
@@ -41,6 +42,7 @@ use crate::loading::Loading;
 use crate::workspace::Workspace;
 use best_values::BestValues;
 pub(crate) use by_formula::OnDemandByFormula;
+pub(crate) use hurry::Hurry;
 use lists::SegmentLists;
 use lookup::FoundLists;
 pub use memory::CacheCounts;
@@ -142,7 +144,7 @@ impl OnDemand {
             came.iter().map(|(_, at, pieces)| (*at, pieces.slices())).collect();
         copies.sort_unstable_by_key(|&(at, _)| at);
         let moved: usize = came.iter().map(|(.., pieces)| pieces.len()).sum();
-        let copied = memory.copy_to_arena(&copies, threads);
+        let copied = memory.copy_to_arena(&copies, threads, None);
         for (entry, ..) in came {
             match copied {
                 Ok(()) => cache.release(entry),
@@ -157,11 +159,24 @@ impl OnDemand {
     /// Returns the number of bytes that would have to be copied for plans by a formula, and the
     /// number of postings of which tiles would have to be made.
     pub(crate) fn missing(&self, plans: &[&Plan], formula: Formula) -> (u64, u64) {
+        self.missing_from(&lock(&self.memory.cache), plans, formula)
+    }
+
+    /// Returns what [`OnDemand::missing`] does, or `None` instead of waiting for another round.
+    pub(crate) fn try_missing(&self, plans: &[&Plan], formula: Formula) -> Option<(u64, u64)> {
+        Some(self.missing_from(&*self.memory.cache.try_lock().ok()?, plans, formula))
+    }
+
+    fn missing_from(
+        &self,
+        cache: &ListCache<Contents>,
+        plans: &[&Plan],
+        formula: Formula,
+    ) -> (u64, u64) {
         let infos = self.infos(plans);
         let number = self.memory.known_formula(formula);
-        let cache = lock(&self.memory.cache);
         let (mut bytes, mut postings) = (0, 0);
-        for (info, is_packed) in self.without_tiles(&cache, &infos, number) {
+        for (info, is_packed) in self.without_tiles(cache, &infos, number) {
             postings += u64::from(info.df);
             if !is_packed {
                 bytes += info.len;
@@ -225,13 +240,15 @@ impl OnDemand {
     }
 
     /// Provides lists as tiles for a round, which is `large` or small. Lists that are not on the
-    /// device are copied when the round reaches their slice.
+    /// device are copied when the round reaches their slice. A round that may have to stop is in a
+    /// `hurry`: it has smaller slices, and fails with [`ImageError::Stopped`] when time is up.
     pub(crate) fn provide(
         self: &Arc<Self>,
         plans: &[&Plan],
         workspace: &mut Workspace,
         threads: usize,
         large: bool,
+        hurry: Option<Hurry<'_>>,
     ) -> Result<RoundLists, ImageError> {
         let memory = &*self.memory;
         let infos = self.infos(plans);
@@ -244,18 +261,21 @@ impl OnDemand {
             on_demand: self.clone(),
             infos,
             held: Vec::new(),
-            scratch: memory.scratch.take(large),
+            scratch: memory.scratch.take(large, hurry)?,
             stream: workspace.stream.clone(),
             ended: false,
         };
         let FoundLists { untiled, kept, unranked } =
-            self.look_up(&mut round, workspace, threads, start)?;
-        for (lists, unranked) in self.segments.iter().zip(unranked) {
+            self.look_up(&mut round, workspace, (threads, start), hurry)?;
+        // A round that may have to stop does not use best values (`round/pieces.rs`).
+        let learns = self.segments.iter().zip(unranked).filter(|_| hurry.is_none());
+        for (lists, unranked) in learns {
             self.learn(lists, unranked, &round.scratch.memory, workspace, threads)?;
         }
-        let cut = self.cut(&untiled, memory.scratch.bytes(large))?;
+        let postings = hurry.map_or(u64::MAX, |hurry| hurry.slice_postings());
+        let cut = self.cut(&untiled, memory.scratch.bytes(large), postings)?;
         memory.rounds.fetch_add(1, Ordering::Relaxed);
-        round.images = self.images(&round, &untiled, &kept, &cut, workspace, threads)?;
+        round.images = self.images(&round, (&untiled, &kept), &cut, workspace, threads, hurry)?;
         let slices: usize = round.images.iter().map(|image| image.slices().len()).sum();
         memory.slices.fetch_add(slices as u64, Ordering::Relaxed);
         Ok(round)

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use warpseek_cuda::{Buffer, Event, Stream};
+use warpseek_exec::Limit;
 use warpseek_index::{IndexError, TermInfo};
 
 use super::lists::SegmentLists;
@@ -35,8 +36,9 @@ pub(crate) struct SlicePreparation {
 }
 
 impl SlicePreparation {
-    /// Copies the blocks that are in main memory, and makes tiles.
-    pub(crate) fn run(&self, stream: &Stream) -> Result<(), ImageError> {
+    /// Copies the blocks that are in main memory, and makes tiles. Fails with
+    /// [`ImageError::Stopped`] if the limit ends the copy.
+    pub(crate) fn run(&self, stream: &Stream, limit: Option<&Limit>) -> Result<(), ImageError> {
         if !self.copies.is_empty() {
             let lists = &*self.lists;
             let pieces = self.copies.iter().map(|(_, info, _)| lists.pieces(info));
@@ -46,7 +48,8 @@ impl SlicePreparation {
             });
             let copies = copies.collect::<Result<Vec<_>, ImageError>>()?;
             // The copy may run while queries read the previous slice.
-            self.memory.copy_to(&self.scratch, &copies, self.threads, Some(&self.made))?;
+            let when = (Some(&*self.made), limit);
+            self.memory.copy_to(&self.scratch, &copies, self.threads, when)?;
         }
         stream.zero(&self.filters)?;
         let job = self.tables.job(&self.kernels, stream, &self.sent, &self.failed);

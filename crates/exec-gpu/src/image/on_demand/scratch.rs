@@ -5,7 +5,9 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use warpseek_cuda::{Buffer, Device, DeviceError};
 
+use super::hurry::{Hurry, RETRY};
 use super::lock;
+use crate::image::error::ImageError;
 
 /// Memory that is lent to rounds. A large round uses all of it, so that it has few slices. Two
 /// small rounds use half of it each: one is prepared while the other is answered.
@@ -43,8 +45,13 @@ impl Scratch {
         halves * self.half as u64
     }
 
-    /// Waits until other rounds have returned enough memory, and takes it.
-    pub(super) fn take(&self, large: bool) -> ScratchPart {
+    /// Waits until other rounds have returned enough memory, and takes it. Fails if the round has
+    /// to stop before.
+    pub(super) fn take(
+        &self,
+        large: bool,
+        hurry: Option<Hurry<'_>>,
+    ) -> Result<ScratchPart, ImageError> {
         let mut state = lock(&self.state);
         state.want_all += u32::from(large);
         loop {
@@ -58,9 +65,19 @@ impl Scratch {
                 state.want_all -= u32::from(large);
                 state.free[halves.clone()].fill(false);
                 let memory = self.all.slice(halves.start * self.half..halves.end * self.half);
-                return ScratchPart { memory, halves };
+                return Ok(ScratchPart { memory, halves });
             }
-            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let Some(hurry) = hurry else {
+                state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            if let Err(stopped) = hurry.check() {
+                state.want_all -= u32::from(large);
+                self.returned.notify_all();
+                return Err(stopped);
+            }
+            let waited = self.returned.wait_timeout(state, RETRY);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

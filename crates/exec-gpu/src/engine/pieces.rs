@@ -1,0 +1,84 @@
+//! The decision whether rounds are answered in pieces ([`Pace`]), so that a deadline can stop
+//! them.
+//!
+//! A round in pieces takes longer: it begins without thresholds, and each piece ends with warps
+//! that have nothing to do. Rounds that probably end long before the deadline are therefore
+//! answered as a whole, and only those that are very long are cut, into long pieces: the client
+//! may leave, or the prediction may be wrong.
+
+use std::time::Duration;
+
+use warpseek_exec::{Answer, Context, ExecError, Formula, Load, Plan};
+
+use super::GpuEngine;
+use crate::image::{Hurry, ImageError, OnDemand};
+use crate::round::Pace;
+
+/// A deadline is near if it is less than this many times the predicted time away.
+const NEAR: u32 = 8;
+
+/// Factor by which pieces are longer if no deadline is near.
+const FAR_PIECE: u32 = 50;
+
+impl GpuEngine {
+    /// Returns the time that a piece of a batch should take, or `None` if the batch is answered in
+    /// whole rounds: without a limit, or if it takes no longer than a piece. `lists` are given if
+    /// they are loaded on demand.
+    pub(super) fn piece(
+        &self,
+        plans: &[&Plan],
+        formula: Formula,
+        lists: Option<&OnDemand>,
+        context: &Context,
+    ) -> Option<Duration> {
+        if !context.is_limited() {
+            return None;
+        }
+        // While another round holds the lists, their time is not known.
+        let load = lists.map_or(Some((0, 0)), |lists| lists.try_missing(plans, formula));
+        let time = load.map(|load| self.answer_time(plans, context) + Self::load_time(load));
+        let near =
+            time.is_none_or(|time| context.limit().left().is_some_and(|left| left < time * NEAR));
+        let piece = self.settings().piece * if near { 1 } else { FAR_PIECE };
+        (piece.is_zero() || time.is_none_or(|time| time > piece)).then_some(piece)
+    }
+
+    /// Returns the number of rounds in flight. If the deadline is near, it is one: its pieces keep
+    /// the device busy, the next piece does not wait for those of others, and the first queries
+    /// are answered as a whole.
+    pub(super) fn in_flight(&self, piece: Option<Duration>, usual: usize) -> usize {
+        if piece == Some(self.settings().piece) { 1 } else { usual }
+    }
+
+    /// Returns the pieces of a round.
+    pub(super) fn pace<'a>(
+        &self,
+        piece: Option<Duration>,
+        plans: &[&Plan],
+        context: &'a Context,
+    ) -> Option<Pace<'a>> {
+        let hits = || plans.iter().map(|plan| Load::of(plan).hits).sum::<u64>();
+        piece.map(|piece| Pace {
+            context,
+            piece,
+            predicted: self.answer_time(plans, context),
+            tail: Self::hit_time(hits()),
+        })
+    }
+}
+
+/// Returns what lists on demand need to know of a round's pieces.
+pub(super) fn hurry<'a>(pace: &Option<Pace<'a>>) -> Option<Hurry<'a>> {
+    pace.as_ref().map(|pace| Hurry { limit: pace.context.limit(), piece: pace.piece })
+}
+
+/// Returns the answers of a round that had to stop before it found anything.
+pub(super) fn or_nothing(
+    done: Result<Vec<Answer>, ImageError>,
+    plans: &[&Plan],
+) -> Result<Vec<Answer>, ExecError> {
+    match done {
+        Err(ImageError::Stopped) => Ok(plans.iter().map(|plan| Answer::nothing(plan)).collect()),
+        done => Ok(done?),
+    }
+}
