@@ -3,6 +3,7 @@
 //! flight.
 
 mod choice;
+mod forecast;
 mod pieces;
 mod source;
 
@@ -27,6 +28,7 @@ use crate::resident::Resident;
 use crate::round::{self, Kernels, Kind, RoundSetup};
 use crate::settings::Settings;
 use crate::workspace::{Pool, Workspace};
+use forecast::Slowness;
 use pieces::{hurry, or_nothing};
 use source::Source;
 
@@ -60,6 +62,8 @@ pub struct GpuEngine {
     /// Lists that are loaded when queries need them, used if the lists do not all fit as tiles.
     on_demand: Arc<OnDemandByFormula>,
     loading: Arc<Loading>,
+    /// How long batches take, compared with what the cost model predicts.
+    slowness: Arc<Slowness>,
 }
 
 impl GpuEngine {
@@ -75,7 +79,7 @@ impl GpuEngine {
         let make = Arc::new(MakeKernels::new(&device)?);
         let workspaces = Pool::new(device);
         let image = Arc::new(ImageCache::up_to(MOST_FORMULAS));
-        let (residence, on_demand, loading) = Default::default();
+        let (residence, on_demand, loading, slowness) = Default::default();
         Ok(GpuEngine {
             snapshot,
             setup,
@@ -86,6 +90,7 @@ impl GpuEngine {
             residence,
             on_demand,
             loading,
+            slowness,
         })
     }
 
@@ -104,6 +109,7 @@ impl GpuEngine {
             residence: self.residence.clone(),
             on_demand: self.on_demand.clone(),
             loading: self.loading.clone(),
+            slowness: self.slowness.clone(),
         }
     }
 
@@ -242,18 +248,22 @@ impl GpuEngine {
             Err(error) => fail_all(plans, &error),
             Ok(Source::Tiles(image)) => {
                 let context = &context.with_pool(warpseek_exec::Pool::shared(1));
-                let piece = self.piece(plans, formula, None, context);
+                let forecast = self.forecast(plans, formula, None, context);
+                let piece = forecast.piece;
                 let run = |plans: &[&Plan], workspace: &mut Workspace| {
                     let pace = self.pace(piece, plans, context);
                     let group = (mode, kind);
                     Ok(round::run(&self.setup, &image, group, plans, workspace, context, pace)?)
                 };
                 let in_flight = self.in_flight(piece, settings.in_flight);
-                self.rounds(plans, settings.round, in_flight, context, run)
+                let answers = self.rounds(plans, settings.round, in_flight, context, run);
+                forecast.learn(&self.slowness, &answers);
+                answers
             }
             Ok(Source::OnDemand(lists)) => {
                 let (threads, large) = (context.threads(), plans.len() > SMALL_BATCH);
-                let piece = self.piece(plans, formula, Some(&lists), context);
+                let forecast = self.forecast(plans, formula, Some(&lists), context);
+                let piece = forecast.piece;
                 let answer = |plans: &[&Plan], workspace: &mut Workspace| loop {
                     let (group, pace) = ((mode, kind), self.pace(piece, plans, context));
                     let hurry = hurry(&pace);
@@ -284,6 +294,7 @@ impl GpuEngine {
                 }
                 let in_flight = self.in_flight(piece, settings.in_flight.min(IN_FLIGHT));
                 let answers = self.run_rounds(&rounds, in_flight, context, run);
+                forecast.learn(&self.slowness, &answers);
                 let mut answers: Vec<_> = order.into_iter().zip(answers).collect();
                 answers.sort_unstable_by_key(|&(i, _)| i);
                 answers.into_iter().map(|(_, answer)| answer).collect()

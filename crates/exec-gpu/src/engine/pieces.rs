@@ -6,41 +6,46 @@
 //! answered as a whole, and only those that are very long are cut, into long pieces: the client
 //! may leave, or the prediction may be wrong.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warpseek_exec::{Answer, Context, ExecError, Formula, Load, Plan};
 
 use super::GpuEngine;
+use super::forecast::Forecast;
 use crate::image::{Hurry, ImageError, OnDemand};
 use crate::round::Pace;
 
-/// A deadline is near if it is less than this many times the predicted time away.
-const NEAR: u32 = 8;
+/// A deadline is near if it is less than this many times the expected time away.
+const NEAR: f32 = 4.0;
 
 /// Factor by which pieces are longer if no deadline is near.
 const FAR_PIECE: u32 = 50;
 
 impl GpuEngine {
-    /// Returns the time that a piece of a batch should take, or `None` if the batch is answered in
-    /// whole rounds: without a limit, or if it takes no longer than a piece. `lists` are given if
-    /// they are loaded on demand.
-    pub(super) fn piece(
+    /// Returns the forecast for a batch. It has pieces if there is a limit, and if the batch takes
+    /// longer than a piece. `lists` are given if they are loaded on demand.
+    pub(super) fn forecast(
         &self,
         plans: &[&Plan],
         formula: Formula,
         lists: Option<&OnDemand>,
         context: &Context,
-    ) -> Option<Duration> {
+    ) -> Forecast {
+        let begun = Instant::now();
         if !context.is_limited() {
-            return None;
+            return Forecast { piece: None, predicted: None, begun };
         }
         // While another round holds the lists, their time is not known.
         let load = lists.map_or(Some((0, 0)), |lists| lists.try_missing(plans, formula));
-        let time = load.map(|load| self.answer_time(plans, context) + Self::load_time(load));
-        let near =
-            time.is_none_or(|time| context.limit().left().is_some_and(|left| left < time * NEAR));
+        let predicted = load.map(|load| self.answer_time(plans, context) + Self::load_time(load));
+        let left = context.limit().left();
+        let factor = if left.is_some() { self.slowness.factor() } else { 1.0 };
+        let time = predicted.map(|predicted| predicted.mul_f32(factor));
+        let near = left.is_some_and(|left| time.is_none_or(|time| left < time.mul_f32(NEAR)));
         let piece = self.settings().piece * if near { 1 } else { FAR_PIECE };
-        (piece.is_zero() || time.is_none_or(|time| time > piece)).then_some(piece)
+        let has_pieces = piece.is_zero() || time.is_none_or(|time| time > piece);
+        let predicted = predicted.filter(|_| left.is_some());
+        Forecast { piece: has_pieces.then_some(piece), predicted, begun }
     }
 
     /// Returns the number of rounds in flight. If the deadline is near, it is one: its pieces keep
@@ -61,7 +66,7 @@ impl GpuEngine {
         piece.map(|piece| Pace {
             context,
             piece,
-            predicted: self.answer_time(plans, context),
+            predicted: self.answer_time(plans, context).mul_f32(self.slowness.factor()),
             tail: Self::hit_time(hits()),
         })
     }
