@@ -7,6 +7,7 @@ pub mod find_words;
 pub mod map_reduce;
 pub mod number_words;
 pub mod string_sort;
+pub mod token_values;
 pub mod weigh;
 pub mod word_table;
 
@@ -20,6 +21,7 @@ pub const ALL: &[Source] = &[
     map_reduce::SOURCE,
     number_words::SOURCE,
     string_sort::SOURCE,
+    token_values::SOURCE,
     weigh::SOURCE,
     word_table::SOURCE,
 ];

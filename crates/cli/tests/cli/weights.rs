@@ -145,6 +145,41 @@ fn an_index_built_on_a_gpu_is_the_same() {
 }
 
 #[test]
+fn indexes_of_every_kind_are_the_same_from_a_gpu() {
+    let machine = Machine::new();
+    machine.0.write("docs.jsonl", DOCS);
+    machine.0.write("vectors.jsonl", "{\"id\":\"v\",\"vector\":{\"a b\":1.5,\"c\":2}}\n");
+    machine.0.write("more.jsonl", "{\"id\":\"d\",\"title\":\"More pears\",\"text\":\"a pie\"}\n");
+    let schema = r#"{"text": [{"name": "title"}, {"name": "text", "analyzer": "plain"}]}"#;
+    machine.0.write("schema.json", schema);
+    for (number, (build, add)) in [
+        ("index docs.jsonl --schema schema.json", "add"),
+        ("index docs.jsonl --schema schema.json --positions", "add"),
+        ("index docs.jsonl --positions", "add"),
+        ("index vectors.jsonl", ""),
+        ("ngram index docs.jsonl", "ngram add"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (cpu, gpu) = (format!("cpu{number}"), format!("gpu{number}"));
+        for (dir, device) in [(&cpu, "cpu"), (&gpu, "cuda")] {
+            machine.run(&format!("{build} -o {dir} -q --device {device}"), "").ok();
+            if !add.is_empty() {
+                machine.run(&format!("{add} {dir} more.jsonl -q --device {device}"), "").ok();
+            }
+        }
+        assert_eq!(machine.0.list(&cpu), machine.0.list(&gpu), "{build}");
+        for file in machine.0.list(&cpu).iter().filter(|file| *file != "lock") {
+            let bytes =
+                |dir: &str| std::fs::read(machine.0.path(&format!("{dir}/{file}"))).unwrap();
+            assert_eq!(bytes(&cpu), bytes(&gpu), "{build}: {file}");
+        }
+    }
+    machine.run("ngram index docs.jsonl -o x --gpu 1", "").fails(2, &["--device cuda"]);
+}
+
+#[test]
 fn without_a_gpu_cuda_fails_and_auto_goes_on() {
     let space = space();
     space.run("index docs.jsonl -o idx --device cuda").fails(2, &["driver"]);
