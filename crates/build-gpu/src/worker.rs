@@ -460,7 +460,45 @@ pub(crate) fn bits_for(numbers: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use warpseek_index::TextBatch;
+    use warpseek_text::{Analyzer, END_OF_DOCUMENT, Schema, Scratch};
+
     use super::*;
+
+    /// Tests that words of different fields do not have the same hash, which would leave every
+    /// batch to the CPU: all words of three letters, in three fields.
+    #[test]
+    fn similar_words_of_several_fields_do_not_collide() {
+        let fields = [r#"{"name": "a"}"#, r#"{"name": "b"}"#, r#"{"name": "c"}"#].join(",");
+        let schema =
+            Schema::parse(&format!(r#"{{"text": [{fields}]}}"#)).unwrap_or_else(|e| panic!("{e}"));
+        let letters = || 'a'..='z';
+        let words =
+            letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| (a, b, c))));
+        let words: String = words.map(|(a, b, c)| format!("{a}{b}{c} ")).collect();
+        let mut documents = TextBatch { documents: 1, ..TextBatch::default() };
+        for field in 0..3 {
+            schema.analyzer(field).flatten(&mut Scratch::default(), &words, &mut documents.text);
+            documents.text.push(END_OF_DOCUMENT);
+        }
+        let analysis =
+            Analysis { analyzer: Analyzer::Plain, schema: Some(Arc::new(schema)), fields: 3 };
+        // SAFETY: the emulator's own function.
+        let device = unsafe { Device::emulated(warpseek_cuda_emulator::symbol, 0, None) };
+        let device = device.unwrap_or_else(|error| panic!("{error}"));
+        let mut worker = Worker::new(&device, &analysis, 1 << 30).unwrap_or_else(|e| panic!("{e}"));
+        let inverted = worker.invert(&documents.into(), 0, &mut Terms::default());
+        match inverted.unwrap_or_else(|error| panic!("{error}")) {
+            Inverted::Counted(counted) => {
+                let lengths: Vec<u32> = counted.facts.iter().map(|fact| fact.0).collect();
+                assert!(lengths.iter().all(|&length| length > 17_000), "{lengths:?}");
+            }
+            Inverted::Collision => panic!("two words have the same hash"),
+            Inverted::TooManyWords => panic!("the table is full"),
+        }
+    }
 
     /// Tests that all stages except the last are full, whatever the pieces are, and contain all
     /// bytes in order.

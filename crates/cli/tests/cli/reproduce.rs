@@ -35,10 +35,8 @@ fn the_listing_has_every_table_and_figure() {
     for line in ["table 5.14", "figure 7.8", "total by sums", "figure 9"] {
         assert!(out.contains(line), "{line}: {out}");
     }
-    assert!(
-        out.contains("computed") && out.contains("plot") && out.contains("not measured"),
-        "{out}"
-    );
+    assert!(out.contains("computed") && out.contains("plot"), "{out}");
+    assert!(!out.contains("not measured"), "{out}");
 }
 
 #[test]

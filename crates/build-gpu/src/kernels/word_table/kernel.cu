@@ -23,7 +23,9 @@ __device__ __forceinline__ uint64_t mix(uint64_t hash) {
 
 __device__ __forceinline__ uint32_t word_of_text(const uint8_t* __restrict__ text, uint32_t len, uint32_t start, uint32_t field, const uint8_t* classes, bool lower,
                                                  uint64_t& hash) {
-    uint64_t sum = 0xcbf29ce484222325ull ^ field;
+    // The field counts like a byte before the word: words that differ only in their first bytes
+    // must not get the same hash in different fields.
+    uint64_t sum = (0xcbf29ce484222325ull ^ field) * 0x100000001b3ull;
     const uint32_t bytes = read_word(text, len, start, classes, lower, [&](uint32_t byte) { sum = (sum ^ byte) * 0x100000001b3ull; });
     hash = mix(sum);
     // 0 marks an empty slot.
