@@ -25,8 +25,8 @@ pub enum BuildDevice {
     Cpu,
     /// A GPU. It is an error if it cannot be used.
     Cuda,
-    /// A GPU if there is one and the input is large enough to benefit. If it fails, the CPU takes
-    /// over, and the report says so.
+    /// A GPU if there is one and the input is large enough to benefit; the CPU for n-grams, which
+    /// it builds as fast. If a GPU fails, the CPU takes over, and the report says so.
     Auto,
 }
 
@@ -62,15 +62,17 @@ impl fmt::Debug for BuildOn {
 
 impl BuildOn {
     /// Adds the GPU to a configuration if it is to be used for this number of bytes of input, if
-    /// known. Returns the reason why no GPU is used although the options ask for one.
+    /// known, and for n-grams if `has_grams`. Returns the reason why no GPU is used although the options ask for one.
     pub(crate) fn prepare(
         &self,
         config: &mut BuildConfig,
         bytes: Option<u64>,
+        has_grams: bool,
     ) -> Result<Option<String>> {
         let on_failure = match self.device {
             BuildDevice::Cpu => return Ok(None),
             BuildDevice::Cuda => OnFailure::Stop,
+            BuildDevice::Auto if has_grams => return Ok(None),
             BuildDevice::Auto if bytes.is_some_and(|bytes| bytes < WORTH_A_GPU) => return Ok(None),
             BuildDevice::Auto => OnFailure::UseCpu,
         };

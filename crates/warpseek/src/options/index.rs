@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpseek_codec::CodecId;
 use warpseek_cuda::{Device, DeviceError};
-use warpseek_index::{BuildConfig, Impacts, OnError, StoreMode};
+use warpseek_index::{BuildConfig, Impacts, Manifest, OnError, StoreMode};
 use warpseek_text::{Analyzer, FieldNames, Format, GramConfig, Schema};
 
 use super::build_device::{BuildDevice, BuildOn};
@@ -49,10 +49,15 @@ impl IndexOptions {
     }
 
     /// Returns the configuration for a build over `bytes` of input, with a GPU if one is to be
-    /// used. The second value is the reason why no GPU is used although the options ask for one.
-    pub(crate) fn prepared(&self, bytes: Option<u64>) -> Result<(BuildConfig, Option<String>)> {
+    /// used; `manifest` is that of the existing index, if there is one. The second value is the reason why no GPU is used although the options ask for one.
+    pub(crate) fn prepared(
+        &self,
+        bytes: Option<u64>,
+        manifest: Option<&Manifest>,
+    ) -> Result<(BuildConfig, Option<String>)> {
         let mut config = self.config.clone();
-        let notice = self.build_on.prepare(&mut config, bytes)?;
+        let grams = manifest.map_or(config.grams, |manifest| manifest.grams);
+        let notice = self.build_on.prepare(&mut config, bytes, grams.is_some())?;
         Ok((config, notice))
     }
 
