@@ -504,11 +504,11 @@ impl Driver {
     }
 
     /// Starts to copy the postings of a batch, after those of the previous batch have arrived.
-    fn fetch(&mut self, batch: Batch, counted: Counted) -> Result<()> {
+    fn fetch(&mut self, batch: Batch, counted: Box<Counted>) -> Result<()> {
         self.take_fetched()?;
         // If that failed, the device is gone.
         let Some(worker) = &self.worker else { return self.on_cpu(&batch.joined()) };
-        let Counted { lists, facts, postings, positions } = counted;
+        let Counted { lists, facts, postings, positions } = *counted;
         let (send, copied) = sync_channel(1);
         let (fetcher, of_batch) = (worker.fetcher.clone(), postings.clone());
         rayon::spawn(move || {

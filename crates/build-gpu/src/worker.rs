@@ -30,7 +30,7 @@ const STAGE: usize = 8 << 20;
 
 /// The result of a batch that did not fail.
 pub(crate) enum Inverted {
-    Counted(Counted),
+    Counted(Box<Counted>),
     /// The batch has too many words for the table.
     TooManyWords,
     /// Two words of the batch have the same hash.
@@ -63,6 +63,13 @@ struct Sorting<'a> {
     terms: [&'a Buffer<u32>; 2],
     sections: [&'a Buffer<u32>; 2],
     /// The values of tokens.
+    values: Option<Buffer<u32>>,
+}
+
+/// Occurrences in the order of terms, then of sections.
+struct Sorted<'a> {
+    terms: &'a Buffer<u32>,
+    sections: &'a Buffer<u32>,
     values: Option<Buffer<u32>>,
 }
 
@@ -247,19 +254,18 @@ impl Worker {
         stems.iter().map(number).collect()
     }
 
-    /// Sorts occurrences by term, which are in the order of sections. Returns terms and sections
-    /// in the order of terms, and values with them.
+    /// Sorts occurrences, which are in the order of sections, by term.
     fn sort_occurrences<'a>(
         &self,
         sorting: Sorting<'a>,
         all_terms: usize,
-    ) -> Result<(&'a Buffer<u32>, &'a Buffer<u32>, Option<Buffer<u32>>), DeviceError> {
+    ) -> Result<Sorted<'a>, DeviceError> {
         let Sorting { terms, sections, values } = sorting;
         let (stream, device, kept) = (&self.stream, self.stream.device(), terms[0].len());
         let (bits, scratch) = (bits_for(all_terms), device.buffer(RadixSort::scratch_len(kept))?);
         let Some(values) = values else {
             let at = self.sort.sort(stream, terms, sections, bits, &scratch)?;
-            return Ok((terms[at], sections[at], None));
+            return Ok(Sorted { terms: terms[at], sections: sections[at], values: None });
         };
         let (numbers, others) = (device.buffer(kept)?, device.buffer(kept)?);
         self.values.number(stream, &numbers)?;
@@ -270,7 +276,8 @@ impl Worker {
         let unsorted = Tokens { docs: sections[0], values: &values };
         // SAFETY: sorted numbers are a permutation of those of the tokens.
         unsafe { self.values.gather(stream, numbers[at], unsorted, sorted) }?;
-        Ok((terms[at], sections[1], Some(numbers[1 - at].clone())))
+        let values = Some(numbers[1 - at].clone());
+        Ok(Sorted { terms: terms[at], sections: sections[1], values })
     }
 
     /// Sorts occurrences (terms, and sections counted from 0) and counts them.
@@ -287,9 +294,11 @@ impl Worker {
             let lists = ListBatch { starts: vec![0], ..ListBatch::default() };
             let postings = DevicePostings { docs: device.buffer(0)?, freqs: device.buffer(0)? };
             let facts = vec![(0, 0); documents * fields];
-            return Ok(Inverted::Counted(Counted { lists, facts, postings, positions: None }));
+            let counted = Counted { lists, facts, postings, positions: None };
+            return Ok(Inverted::Counted(Box::new(counted)));
         }
-        let (sorted, sections, values) = self.sort_occurrences(sorting, all_terms)?;
+        let Sorted { terms: sorted, sections, values } =
+            self.sort_occurrences(sorting, all_terms)?;
         let starts = device.buffer(kept + 1)?;
         let count = self.runs(&[sorted, sections], kept, &starts)?;
         let new = || device.buffer::<u32>(count);
@@ -332,7 +341,7 @@ impl Worker {
         }
         let facts = lengths.into_iter().zip(squares).collect();
         let positions = values.filter(|_| kind == Values::Positions);
-        Ok(Inverted::Counted(Counted { lists, facts, postings, positions }))
+        Ok(Inverted::Counted(Box::new(Counted { lists, facts, postings, positions })))
     }
 
     /// Copies the postings of a batch that the CPU has inverted to the device.

@@ -112,7 +112,7 @@ fn records(count: usize) -> Vec<Value> {
     };
     let record = |i: usize| {
         let mut record = json!({"id": i.to_string(), "year": 1900 + i % 150});
-        if i % 5 != 0 {
+        if !i.is_multiple_of(5) {
             record["title"] = json!(words(i, i % 9));
         }
         match i % 4 {
