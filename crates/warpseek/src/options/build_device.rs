@@ -62,7 +62,8 @@ impl fmt::Debug for BuildOn {
 
 impl BuildOn {
     /// Adds the GPU to a configuration if it is to be used for this number of bytes of input, if
-    /// known, and for n-grams if `has_grams`. Returns the reason why no GPU is used although the options ask for one.
+    /// known, and for n-grams if `has_grams`. Returns the reason why no GPU is used although the
+    /// options ask for one.
     pub(crate) fn prepare(
         &self,
         config: &mut BuildConfig,

@@ -49,7 +49,8 @@ impl IndexOptions {
     }
 
     /// Returns the configuration for a build over `bytes` of input, with a GPU if one is to be
-    /// used; `manifest` is that of the existing index, if there is one. The second value is the reason why no GPU is used although the options ask for one.
+    /// used; `manifest` is that of the existing index, if there is one. The second value
+    /// is the reason why no GPU is used although the options ask for one.
     pub(crate) fn prepared(
         &self,
         bytes: Option<u64>,

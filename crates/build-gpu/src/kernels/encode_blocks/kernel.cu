@@ -149,7 +149,8 @@ __device__ __forceinline__ void pack(const uint32_t values[EACH], uint32_t width
     for (uint32_t i = lane_id(); i < BLOCK / 8 * width; i += WARP) out[i] = uint8_t(words[i / 4] >> i % 4 * 8);
 }
 
-// The block's front, for a list of this field. `others` has space for its pairs and belongs to the warp.
+// The block's front, for a list of this field. `others` has space for its pairs and belongs to
+// the warp.
 __device__ __forceinline__ void find_front(const Postings& postings, const Documents& documents, uint32_t field, uint2 others[BLOCK], Front& front) {
     uint32_t lengths[EACH];
     float cosine = 0;
