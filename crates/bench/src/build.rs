@@ -1,5 +1,5 @@
 //! The `bench build` command: computation of term weights and index building, on the CPU and on a
-//! GPU. It reproduces table 1 and figures 3 and 5 of (Wakatsuki 2016).
+//! GPU. It reproduces table 1 and figures 3 to 5 of (Wakatsuki 2016).
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use serde::Serialize;
 use serde_json::json;
 use warpseek::options::{BuildDevice, StoreMode};
 use warpseek::research::weights::{
-    GpuWeigher, HostText, Method, Step, Steps, WordText, weigh_on_cpu,
+    GpuWeigher, HostText, Method, Step, Steps, WeighError, Weights, WordText, weigh_on_cpu,
 };
 use warpseek::vocabulary::Dictionary;
 use warpseek::{Index, IndexOptions, Progress, RankingFunction};
 use warpseek_console::options::{Threads, parse_bytes};
 use warpseek_console::terminal::{count, note, table};
 use warpseek_console::{Failure, Interrupt};
-use warpseek_cuda::{Device, Pinned};
+use warpseek_cuda::Device;
 use warpseek_synth::{MAX_VOCABULARY, TextConfig, TextGenerator, word};
 
 use crate::report::html::{Page, Target};
@@ -29,6 +29,10 @@ use crate::{hardware, program};
 /// Ratios reported by the paper. Its figure 3 shows the times of the whole computation without
 /// numbers, so only the ratios in the text are quoted.
 const PAPER: &str = "paper: ids are 3.8 to 4.5 times as fast as strings on its GPU, and 5.0 to 5.1 times 8 CPU threads";
+
+/// MapReduce on the CPU and on the GPU, which the paper compares its methods with.
+const MRP: (&str, Method<'_>) = ("CPU, MapReduce", Method::MapReduce);
+const MRM: (&str, Method<'_>) = ("GPU, MapReduce", Method::MapReduce);
 
 /// Measure term weights and index building
 ///
@@ -90,7 +94,7 @@ struct Cell {
     method: &'static str,
     seconds: f64,
     gb_per_s: f64,
-    /// Milliseconds of each step on the device.
+    /// Milliseconds of each step.
     steps: Vec<(&'static str, f64)>,
 }
 
@@ -202,8 +206,8 @@ fn measure(
         let most = megabytes as usize * 1_000_000;
         let len = ends[..ends.partition_point(|&end| end <= most)].last().copied().unwrap_or(0);
         let text = &text[..len];
-        let method = Method::Dictionary(&dictionary);
-        let expected = weigh_on_cpu(text, method, wakatsuki).map_err(Failure::broken)?;
+        let ids = Method::Dictionary(&dictionary);
+        let (expected, _) = weigh_on_cpu(text, ids, wakatsuki).map_err(Failure::broken)?;
         results.counts.push(Counts {
             megabytes,
             words: expected.words,
@@ -211,43 +215,42 @@ fn measure(
             pairs: expected.docs.len() as u64,
             terms: expected.terms.len() as u64,
         });
-        for (name, method) in [("CPU, strings", Method::Strings), ("CPU, ids", method)] {
+        for (name, method) in [("CPU, strings", Method::Strings), ("CPU, ids", ids), MRP] {
             say(&format!("{megabytes} MB: {name}"))?;
-            let mut times = Vec::new();
-            for _ in 0..options.rounds {
+            let measured = measured(options.rounds, || {
                 let start = Instant::now();
-                let weights = weigh_on_cpu(text, method, wakatsuki).map_err(Failure::broken)?;
-                times.push(start.elapsed());
-                if weights.weights.len() != expected.weights.len() {
-                    return Err(Failure::broken(format!("{name}: postings differ from the CPU's")));
-                }
-            }
-            results.cells.push(cell(megabytes, name, len, times, Steps::new()));
+                let weighed = weigh_on_cpu(text, method, wakatsuki).map_err(Failure::broken)?;
+                let time = start.elapsed();
+                check(name, &weighed.0, &expected)?;
+                Ok((time, weighed.1))
+            })?;
+            results.cells.push(cell(megabytes, name, len, measured));
         }
         let (Some(device), Some(pinned)) = (device, &pinned) else { continue };
-        for (name, used) in [("GPU, strings", None), ("GPU, ids", Some(&dictionary))] {
+        for (name, method) in [MRM, ("GPU, strings", Method::Strings), ("GPU, ids", ids)] {
             say(&format!("{megabytes} MB: {name}"))?;
-            let mut weigher = GpuWeigher::new(device, used)?;
-            let (times, steps) =
-                on_gpu(&mut weigher, (pinned, len), wakatsuki, options.rounds, |weights| {
-                    let same = weights.docs == expected.docs
-                        && weights
-                            .weights
-                            .iter()
-                            .map(|w| w.to_bits())
-                            .eq(expected.weights.iter().map(|w| w.to_bits()));
-                    // The vocabulary contains all words of the text, so both methods produce the
-                    // same lists.
-                    if same {
-                        Ok(())
-                    } else {
-                        Err(Failure::broken(format!("{name}: weights differ from the CPU's")))
-                    }
-                })?;
-            if let Some((_, ids)) = steps.iter().find(|(step, _)| *step == Step::Ids) {
-                results.look_ups_per_s = Some(expected.words as f64 / ids.as_secs_f64());
+            let mut weigher = GpuWeigher::new(device, method)?;
+            let text = HostText::Pinned(pinned, len);
+            // The first round allocates the memory for all later ones.
+            match weigher.weigh(text, wakatsuki) {
+                Ok(_) => {}
+                Err(error @ WeighError::TextTooLarge { .. }) => {
+                    note(format!("{megabytes} MB: {name}: {error}"));
+                    continue;
+                }
+                Err(error) => return Err(Failure::broken(error)),
             }
-            results.cells.push(cell(megabytes, name, len, times, steps));
+            let measured = measured(options.rounds, || {
+                let start = Instant::now();
+                let weighed = weigher.weigh(text, wakatsuki).map_err(Failure::broken)?;
+                let time = start.elapsed();
+                check(name, &weighed.0, &expected)?;
+                Ok((time, weighed.1))
+            })?;
+            if let Some((_, time)) = measured.1.iter().find(|(step, _)| *step == Step::Ids) {
+                results.look_ups_per_s = Some(expected.words as f64 / time.as_secs_f64());
+            }
+            results.cells.push(cell(megabytes, name, len, measured));
         }
     }
     if let Some(input) = &options.input {
@@ -296,32 +299,35 @@ fn text(options: &Options, megabytes: u32) -> Result<(Vec<u8>, Vec<usize>), Fail
     Ok((text.bytes().to_vec(), ends))
 }
 
-fn on_gpu(
-    weigher: &mut GpuWeigher,
-    (text, len): (&Pinned<u8>, usize),
-    function: RankingFunction,
+/// The whole time of a method, and the times of its steps.
+type Measured = (Duration, Steps);
+
+/// Calls a function that measures itself.
+fn measured(
     rounds: usize,
-    check: impl Fn(&warpseek::research::weights::Weights<'_>) -> Result<(), Failure>,
-) -> Result<(Vec<Duration>, Steps), Failure> {
-    let text = HostText::Pinned(text, len);
-    // The first round allocates the memory for all later ones.
-    let (weights, _) = weigher.weigh(text, function).map_err(Failure::broken)?;
-    check(&weights)?;
+    mut round: impl FnMut() -> Result<Measured, Failure>,
+) -> Result<Measured, Failure> {
     let (mut times, mut all) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let start = Instant::now();
-        let (_, steps) = weigher.weigh(text, function).map_err(Failure::broken)?;
-        times.push(start.elapsed());
+        let (time, steps) = round()?;
+        times.push(time);
         all.push(steps);
     }
-    let (weights, _) = weigher.weigh(text, function).map_err(Failure::broken)?;
-    check(&weights)?;
     let step = |(i, &(step, _)): (usize, &(Step, Duration))| {
         let mut times: Vec<Duration> = all.iter().map(|steps| steps[i].1).collect();
         (step, median(&mut times))
     };
     let steps = all[0].iter().enumerate().map(step).collect();
-    Ok((times, steps))
+    Ok((median(&mut times), steps))
+}
+
+/// Compares the weights of a method with those of another. The vocabulary contains all words of
+/// the text, so all methods produce the same lists.
+fn check(name: &str, weights: &Weights<'_>, expected: &Weights<'_>) -> Result<(), Failure> {
+    let bits = |weight: &f32| weight.to_bits();
+    let same = weights.docs == expected.docs
+        && weights.weights.iter().map(bits).eq(expected.weights.iter().map(bits));
+    if same { Ok(()) } else { Err(Failure::broken(format!("{name}: weights differ"))) }
 }
 
 fn build(
@@ -357,14 +363,8 @@ fn build(
     Ok(Built { device, seconds, mb_per_s: len as f64 / 1e6 / seconds })
 }
 
-fn cell(
-    megabytes: u32,
-    method: &'static str,
-    len: usize,
-    mut times: Vec<Duration>,
-    steps: Steps,
-) -> Cell {
-    let seconds = median(&mut times).as_secs_f64();
+fn cell(megabytes: u32, method: &'static str, len: usize, (time, steps): Measured) -> Cell {
+    let seconds = time.as_secs_f64();
     let steps = steps.into_iter().map(|(step, time)| (step.name(), time.as_secs_f64() * 1e3));
     Cell {
         megabytes,
@@ -440,7 +440,7 @@ fn page(facts: &[(&str, String)], results: &Results) -> Page {
     for rows in tables(results) {
         page.table(&rows);
     }
-    let methods = ["CPU, strings", "CPU, ids", "GPU, strings", "GPU, ids"];
+    let methods = ["CPU, strings", "CPU, ids", MRP.0, MRM.0, "GPU, strings", "GPU, ids"];
     let rates = |name: &&str| {
         let of_method = results.cells.iter().filter(|cell| cell.method == *name);
         ((*name).to_owned(), of_method.map(|cell| cell.gb_per_s).collect::<Vec<f64>>())

@@ -31,8 +31,8 @@ struct Piece {
 #[derive(Default)]
 struct Layout {
     pieces: Vec<Piece>,
-    /// Numbers of full blocks by term, and of postings if there are full blocks.
-    terms: Vec<(u32, u32)>,
+    /// Numbers of full blocks by term, of postings if there are full blocks, and the field.
+    terms: Vec<(u32, u32, u32)>,
 }
 
 impl Layout {
@@ -40,15 +40,19 @@ impl Layout {
         lists: &SortedLists,
         ranks: std::ops::Range<usize>,
         postings: &[DevicePostings],
+        fields: usize,
     ) -> Layout {
         let mut layout = Layout::default();
         for rank in ranks {
             let count = lists.count(rank);
             if count <= BLOCK {
-                layout.terms.push((0, 0));
+                layout.terms.push((0, 0, 0));
                 continue;
             }
-            layout.terms.push(((count / BLOCK) as u32, count as u32));
+            // With several fields, a term begins with the number of its field.
+            let field = lists.term(rank).first().filter(|_| fields > 1);
+            let field = field.map_or(0, |&field| u32::from(field));
+            layout.terms.push(((count / BLOCK) as u32, count as u32, field));
             layout.pieces.extend(lists.pieces(rank).map(|(batch, range)| {
                 let address = |buffer: &Buffer<u32>| buffer.address() + 4 * range.start as u64;
                 let DevicePostings { docs, freqs } = &postings[batch];
@@ -66,10 +70,12 @@ pub(crate) fn encode(
     lists: &SortedLists,
     postings: &[DevicePostings],
     facts: &DocumentFacts,
+    fields: usize,
 ) -> Result<Option<EncodedBlocks>, DeviceError> {
     let ranks: Vec<usize> = (0..lists.terms()).step_by(RANKS).collect();
-    let layout =
-        |&from: &usize| Layout::of(lists, from..(from + RANKS).min(lists.terms()), postings);
+    let layout = |&from: &usize| {
+        Layout::of(lists, from..(from + RANKS).min(lists.terms()), postings, fields)
+    };
     let layouts: Vec<Layout> = ranks.par_iter().map(layout).collect();
 
     let mut encoded = EncodedBlocks { firsts: vec![0], per_chunk: PER_CHUNK, chunks: Vec::new() };
@@ -83,8 +89,9 @@ pub(crate) fn encode(
             docs.push(piece.docs);
             freqs.push(piece.freqs);
         }
-        for (count, postings) in layout.terms {
-            let start = |i| Start { at: before + BLOCK as u32 * i, is_first: u32::from(i == 0) };
+        for (count, postings, field) in layout.terms {
+            let at = |i| before + BLOCK as u32 * i;
+            let start = |i| Start { at: at(i), is_first: u32::from(i == 0), field };
             blocks.extend((0..count).map(start));
             encoded.firsts.push(blocks.len() as u32);
             before += postings;
@@ -96,10 +103,14 @@ pub(crate) fn encode(
 
     let (stream, device) = (worker.stream(), worker.stream().device());
     let logs: Vec<f32> = (0..LOGS).map(|freq| cosine::log_tf(freq.max(1))).collect();
-    let (lengths, norms) =
-        (device.upload(stream, &facts.lengths)?, device.upload(stream, &facts.norms)?);
+    let lengths = device.upload(stream, &facts.lengths)?;
+    let norms = match facts.norms.is_empty() {
+        // With a schema, weights of cosine are not used.
+        true => device.upload(stream, &vec![1.0; facts.lengths.len() / fields])?,
+        false => device.upload(stream, &facts.norms)?,
+    };
     let logs = device.upload(stream, &logs)?;
-    let documents = Documents { lengths: &lengths, norms: &norms, logs: &logs };
+    let documents = Documents { lengths: &lengths, fields, norms: &norms, logs: &logs };
     let (starts, docs) = (device.upload(stream, &starts)?, device.upload(stream, &docs)?);
     let freqs = device.upload(stream, &freqs)?;
     let kernels = EncodeBlocks::new(device)?;

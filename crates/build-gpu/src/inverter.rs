@@ -10,14 +10,15 @@ use warpseek_core::cosine;
 use warpseek_cuda::{Device, DeviceError};
 use warpseek_index::{
     BatchInverter, DocumentFacts, IndexError, InverterFactory, InverterOptions, ListBatch, Result,
-    RunSink, SortedLists,
+    RunSink, SortedLists, TextBatch, Values,
 };
-use warpseek_text::{Analyzer, END_OF_DOCUMENT, WordRules};
+use warpseek_text::WordRules;
 
+use crate::batch::{Batch, halves, parts};
 use crate::cpu;
 use crate::encode::encode;
 use crate::postings::{Postings, sorted};
-use crate::terms::Terms;
+use crate::terms::{Analysis, Terms};
 use crate::worker::{Counted, DevicePostings, HostPostings, Inverted, Worker};
 
 /// Maximum number of bytes of text in a batch.
@@ -159,7 +160,8 @@ fn shares(memory: u64) -> (u64, u64) {
 
 impl InverterFactory for GpuInverters {
     fn start(&self, options: InverterOptions, runs: RunSink) -> Result<Box<dyn BatchInverter>> {
-        let InverterOptions { analyzer, threads, blocks } = options;
+        let InverterOptions { analyzer, schema, fields, threads, blocks } = options;
+        let analysis = Analysis { analyzer, schema, fields };
         // A device that is not open yet may have less memory; batches that do not fit are then
         // divided.
         let memory = self.device.now().and_then(|device| device.available().ok()).or(self.budget);
@@ -175,13 +177,14 @@ impl InverterFactory for GpuInverters {
         let (done, facts) = sync_channel(1);
         let mut driver = Driver {
             runs,
-            analyzer,
-            rules: WordRules::of(analyzer),
+            rules: analysis.rules(),
+            analysis,
             notices: Vec::new(),
             worker: None,
             on_failure: self.on_failure,
             terms: Terms::default(),
-            facts: Vec::new(),
+            documents: 0,
+            facts: DocumentFacts::default(),
             fetching: None,
             batches: Vec::new(),
             kept: blocks.then(Vec::new),
@@ -202,6 +205,7 @@ impl InverterFactory for GpuInverters {
             .map_err(|source| IndexError::Inverter { source: Box::new(source) })?;
         Ok(Box::new(Batches {
             most_text,
+            fields,
             filling: Batch::default(),
             full: Some(full),
             facts,
@@ -211,27 +215,11 @@ impl InverterFactory for GpuInverters {
     }
 }
 
-/// The text of consecutive documents.
-#[derive(Default)]
-struct Batch {
-    pieces: Vec<Vec<u8>>,
-    bytes: usize,
-    documents: usize,
-}
-
-impl Batch {
-    fn push(&mut self, text: Vec<u8>, documents: usize) {
-        self.bytes += text.len();
-        self.documents += documents;
-        self.pieces.push(text);
-    }
-}
-
 /// A message to the GPU's thread.
 enum Job {
     Batch(Batch),
     /// A document that is larger than a batch.
-    Document(Vec<u8>),
+    Document(TextBatch),
     /// The end of the text. Without it, the build has failed or was cancelled.
     Finish,
 }
@@ -239,6 +227,8 @@ enum Job {
 /// The builder's side, which fills batches.
 struct Batches {
     most_text: usize,
+    /// Number of sections of a document.
+    fields: usize,
     filling: Batch,
     full: Option<SyncSender<Job>>,
     facts: Receiver<Result<DocumentFacts>>,
@@ -257,7 +247,7 @@ impl Batches {
 
     fn send_filling(&mut self) -> Result<()> {
         match std::mem::take(&mut self.filling) {
-            batch if batch.documents > 0 => self.send(Job::Batch(batch)),
+            batch if batch.documents() > 0 => self.send(Job::Batch(batch)),
             _ => Ok(()),
         }
     }
@@ -279,23 +269,14 @@ impl Batches {
         }
     }
 
-    /// Adds text that is larger than a batch: each part has as many whole documents as fit.
-    fn add_in_parts(&mut self, mut text: &[u8]) -> Result<()> {
-        while !text.is_empty() {
-            let most = &text[..text.len().min(self.most_text)];
-            match most.iter().rposition(|&byte| byte == END_OF_DOCUMENT) {
-                Some(end) => {
-                    let (part, rest) = text.split_at(end + 1);
-                    self.filling.push(part.to_vec(), documents_of(part));
-                    self.send_filling()?;
-                    text = rest;
-                }
-                None => {
-                    let end = text.iter().position(|&byte| byte == END_OF_DOCUMENT);
-                    let (document, rest) = text.split_at(end.map_or(text.len(), |end| end + 1));
-                    self.send(Job::Document(document.to_vec()))?;
-                    text = rest;
-                }
+    /// Adds documents that are larger than a batch: each part has as many as fit.
+    fn add_in_parts(&mut self, documents: TextBatch) -> Result<()> {
+        for part in parts(documents, self.most_text, self.fields) {
+            if part.text.len() > self.most_text {
+                self.send(Job::Document(part))?;
+            } else {
+                self.filling.push(part);
+                self.send_filling()?;
             }
         }
         Ok(())
@@ -303,13 +284,16 @@ impl Batches {
 }
 
 impl BatchInverter for Batches {
-    fn add(&mut self, text: Vec<u8>, documents: usize) -> Result<()> {
-        if self.filling.bytes + text.len() > self.most_text {
+    fn add(&mut self, documents: TextBatch) -> Result<()> {
+        if documents.documents == 0 {
+            return Ok(());
+        }
+        if self.filling.bytes + documents.text.len() > self.most_text {
             self.send_filling()?;
         }
-        match text.len() <= self.most_text {
-            true => self.filling.push(text, documents),
-            false => self.add_in_parts(&text)?,
+        match documents.text.len() <= self.most_text {
+            true => self.filling.push(documents),
+            false => self.add_in_parts(documents)?,
         }
         Ok(())
     }
@@ -331,11 +315,6 @@ impl Drop for Batches {
     }
 }
 
-/// Returns the number of documents of a text.
-fn documents_of(text: &[u8]) -> usize {
-    text.iter().filter(|&&byte| byte == END_OF_DOCUMENT).count()
-}
-
 fn failure(error: &dyn fmt::Display) -> String {
     format!("the GPU failed: {error}; the CPU inverts the rest, and the index is the same")
 }
@@ -343,7 +322,7 @@ fn failure(error: &dyn fmt::Display) -> String {
 /// A batch whose postings are being copied to the host. Its text is kept until they have arrived:
 /// if the device fails, the CPU needs it.
 struct Fetching {
-    pieces: Vec<Vec<u8>>,
+    batch: Batch,
     first: u32,
     lists: ListBatch,
     postings: DevicePostings,
@@ -353,14 +332,17 @@ struct Fetching {
 /// The GPU's side, which inverts batches.
 struct Driver {
     runs: RunSink,
-    analyzer: Analyzer,
+    analysis: Analysis,
     rules: WordRules,
     notices: Vec<String>,
     /// The worker, or `None` once it has failed.
     worker: Option<Worker>,
     on_failure: OnFailure,
     terms: Terms,
-    facts: Vec<(u32, u64)>,
+    /// Number of documents so far.
+    documents: u32,
+    /// The facts about these documents.
+    facts: DocumentFacts,
     /// The previous batch, if its postings are still being copied.
     fetching: Option<Fetching>,
     batches: Vec<ListBatch>,
@@ -374,7 +356,7 @@ impl Driver {
     fn open(&mut self, device: &Opening) -> Result<()> {
         let opened = device.wait().and_then(|device| {
             let memory = device.available()?;
-            Ok((Worker::new(&device, self.analyzer, memory)?, memory))
+            Ok((Worker::new(&device, &self.analysis, memory)?, memory))
         });
         match (opened, self.on_failure) {
             (Ok((worker, memory)), _) => {
@@ -391,20 +373,14 @@ impl Driver {
         loop {
             match jobs.recv().map_err(|_| IndexError::Cancelled)? {
                 Job::Finish => break,
-                Job::Document(text) => self.on_cpu(&text)?,
-                Job::Batch(Batch { pieces, documents, .. }) => {
-                    self.invert(pieces, documents)?;
-                }
+                Job::Document(document) => self.on_cpu(&document)?,
+                Job::Batch(batch) => self.invert(batch)?,
             }
         }
         self.take_fetched()?;
         let batches = std::mem::take(&mut self.batches);
         let lists = sorted(&self.terms, batches);
-        let mut facts = DocumentFacts {
-            lengths: self.facts.iter().map(|fact| fact.0).collect(),
-            norms: self.facts.iter().map(|fact| cosine::norm(fact.1)).collect(),
-            notices: Vec::new(),
-        };
+        let mut facts = std::mem::take(&mut self.facts);
         let lists = self.encode(lists, &facts)?;
         facts.notices = std::mem::take(&mut self.notices);
         self.runs.keep(lists);
@@ -414,7 +390,7 @@ impl Driver {
     /// Encodes full blocks if the device has all postings. Otherwise the builder encodes them.
     fn encode(&mut self, lists: SortedLists, facts: &DocumentFacts) -> Result<SortedLists> {
         let (Some(worker), Some(kept)) = (&self.worker, self.kept.take()) else { return Ok(lists) };
-        match encode(worker, &lists, &kept, facts) {
+        match encode(worker, &lists, &kept, facts, self.analysis.fields) {
             Ok(Some(blocks)) => Ok(lists.with_blocks(blocks)),
             Ok(None) => Ok(lists),
             Err(error) if error.is_short() => Ok(lists),
@@ -426,11 +402,10 @@ impl Driver {
         }
     }
 
-    fn on_cpu(&mut self, text: &[u8]) -> Result<()> {
+    fn on_cpu(&mut self, batch: &TextBatch) -> Result<()> {
         self.take_fetched()?;
-        let first = self.facts.len() as u32;
-        let (lists, facts) = self.invert_on_cpu(text, first);
-        self.facts.extend(facts);
+        let (lists, facts) = self.invert_on_cpu(batch, self.documents);
+        self.add_facts(batch, facts);
         // If the upload fails, the next batch reports the reason.
         let uploaded = match (&self.worker, &self.kept) {
             (Some(worker), Some(_)) => worker.upload(&lists).ok(),
@@ -439,26 +414,47 @@ impl Driver {
         self.take(lists, uploaded)
     }
 
-    fn invert_on_cpu(&mut self, text: &[u8], first: u32) -> (ListBatch, Vec<(u32, u64)>) {
+    fn invert_on_cpu(&mut self, batch: &TextBatch, first: u32) -> (ListBatch, Vec<(u32, u64)>) {
         let mut postings = Postings::default();
         let (rules, terms) = (&self.rules, &mut self.terms);
-        let facts = cpu::invert(self.analyzer, rules, text, first, terms, &mut postings);
+        let facts = cpu::invert(&self.analysis, rules, batch, first, terms, &mut postings);
         (postings.batch(), facts)
+    }
+
+    /// Keeps the facts about the next documents: those that follow from their words, length and
+    /// sum of squares of each section, or those that came with their vectors.
+    fn add_facts(&mut self, batch: &TextBatch, facts: Vec<(u32, u64)>) {
+        self.documents += batch.documents as u32;
+        match batch.kind {
+            Values::Maps => {}
+            Values::Weights => {
+                self.facts.lengths.extend(batch.facts.iter().map(|fact| fact.0));
+                self.facts.norms.extend(batch.facts.iter().map(|fact| fact.1));
+            }
+            Values::None | Values::Positions => {
+                self.facts.lengths.extend(facts.iter().map(|fact| fact.0));
+                if self.analysis.schema.is_none() {
+                    self.facts.norms.extend(facts.iter().map(|fact| cosine::norm(fact.1)));
+                }
+            }
+        }
     }
 
     /// Takes the lists of the previous batch, once they have arrived.
     fn take_fetched(&mut self) -> Result<()> {
         let Some(fetching) = self.fetching.take() else { return Ok(()) };
-        let Fetching { pieces, first, lists, postings, copied } = fetching;
+        let Fetching { batch, first, lists, postings, copied } = fetching;
         match copied.recv().map_err(|_| IndexError::Cancelled)? {
-            Ok((docs, freqs)) => self.take(ListBatch { docs, freqs, ..lists }, Some(postings)),
+            Ok((docs, freqs, positions)) => {
+                self.take(ListBatch { docs, freqs, positions, ..lists }, Some(postings))
+            }
             Err(error) if self.on_failure == OnFailure::Stop => Err(device_error(error)),
             Err(error) => {
                 // The batch that came after may have reported it already.
                 if self.worker.take().is_some() {
                     self.notices.push(failure(&error));
                 }
-                let (lists, _) = self.invert_on_cpu(&pieces.concat(), first);
+                let (lists, _) = self.invert_on_cpu(&batch.joined(), first);
                 self.take(lists, None)
             }
         }
@@ -481,53 +477,49 @@ impl Driver {
         Ok(())
     }
 
-    /// Inverts whole documents, whose text is in pieces. If they do not fit on the device, half
-    /// of them are inverted at a time.
-    fn invert(&mut self, pieces: Vec<Vec<u8>>, documents: usize) -> Result<()> {
-        if documents == 0 {
-            return Ok(());
-        }
-        let Some(worker) = &mut self.worker else { return self.on_cpu(&pieces.concat()) };
-        let first = self.facts.len() as u32;
-        match worker.invert(&pieces, documents as u32, first, &mut self.terms) {
-            Ok(Inverted::Counted(counted)) => self.fetch(pieces, first, counted),
-            Ok(Inverted::Collision) => self.on_cpu(&pieces.concat()),
+    /// Inverts whole documents. If they do not fit on the device, half of them are inverted at a
+    /// time.
+    fn invert(&mut self, batch: Batch) -> Result<()> {
+        let Some(worker) = &mut self.worker else { return self.on_cpu(&batch.joined()) };
+        match worker.invert(&batch, self.documents, &mut self.terms) {
+            Ok(Inverted::Counted(counted)) => self.fetch(batch, counted),
+            Ok(Inverted::Collision) => self.on_cpu(&batch.joined()),
             Ok(Inverted::TooManyWords)
             | Err(DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. }) => {
-                let text = pieces.concat();
-                match halves(&text) {
-                    Some((before, after)) => {
-                        self.invert(vec![before.to_vec()], documents_of(before))?;
-                        self.invert(vec![after.to_vec()], documents_of(after))
+                match halves(batch.joined(), self.analysis.fields) {
+                    Ok((before, after)) => {
+                        self.invert(before.into())?;
+                        self.invert(after.into())
                     }
-                    None => self.on_cpu(&text),
+                    Err(document) => self.on_cpu(&document),
                 }
             }
             Err(error) if self.on_failure == OnFailure::Stop => Err(device_error(error)),
             Err(error) => {
                 self.worker = None;
                 self.notices.push(failure(&error));
-                self.on_cpu(&pieces.concat())
+                self.on_cpu(&batch.joined())
             }
         }
     }
 
     /// Starts to copy the postings of a batch, after those of the previous batch have arrived.
-    fn fetch(&mut self, pieces: Vec<Vec<u8>>, first: u32, counted: Counted) -> Result<()> {
+    fn fetch(&mut self, batch: Batch, counted: Box<Counted>) -> Result<()> {
         self.take_fetched()?;
         // If that failed, the device is gone.
-        let Some(worker) = &self.worker else { return self.on_cpu(&pieces.concat()) };
-        let Counted { lists, facts, postings } = counted;
-        self.facts.extend(facts);
+        let Some(worker) = &self.worker else { return self.on_cpu(&batch.joined()) };
+        let Counted { lists, facts, postings, positions } = *counted;
         let (send, copied) = sync_channel(1);
         let (fetcher, of_batch) = (worker.fetcher.clone(), postings.clone());
         rayon::spawn(move || {
-            let copied = fetcher.postings(&of_batch);
+            let copied = fetcher.postings(&of_batch, positions.as_ref());
             // The receiver of the copy may close the device.
-            drop((fetcher, of_batch));
+            drop((fetcher, of_batch, positions));
             _ = send.send(copied);
         });
-        self.fetching = Some(Fetching { pieces, first, lists, postings, copied });
+        let first = self.documents;
+        self.add_facts(&batch.rest, facts);
+        self.fetching = Some(Fetching { batch, first, lists, postings, copied });
         Ok(())
     }
 }
@@ -539,15 +531,4 @@ impl Drop for Driver {
             _ = fetching.copied.recv();
         }
     }
-}
-
-/// Divides text into two parts of about the same size, each of whole documents. Returns `None` if
-/// there is only one document.
-fn halves(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let is_end = |byte: &u8| *byte == END_OF_DOCUMENT;
-    let middle = text.len() / 2;
-    let after = text[middle..].iter().position(is_end).map(|end| middle + end + 1);
-    let before = || text[..middle].iter().rposition(is_end).map(|end| end + 1);
-    let split = after.filter(|&end| end < text.len()).or_else(before)?;
-    Some(text.split_at(split))
 }

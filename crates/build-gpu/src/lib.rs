@@ -7,6 +7,7 @@
 //! `warpseek_index` merges and encodes like its own lists, so the index is the same, byte for
 //! byte. If all lists fit into device memory, their full blocks are encoded there as well.
 
+mod batch;
 mod cpu;
 mod encode;
 mod inverter;

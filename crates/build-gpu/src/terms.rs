@@ -1,10 +1,50 @@
-//! The terms of a build, numbered in the order of their first occurrence.
+//! The terms of a build, numbered in the order of their first occurrence, and how they are made of
+//! words.
+
+use std::sync::Arc;
 
 use hashbrown::HashTable;
+use warpseek_index::Values;
+use warpseek_text::{Analyzer, Schema, WordRules};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A number that means a word without a term. A test of the kernel `word_table` compares it.
 pub(crate) const NO_TERM: u32 = u32::MAX;
+
+/// The analysis of the words of an index.
+#[derive(Clone, Debug)]
+pub(crate) struct Analysis {
+    pub(crate) analyzer: Analyzer,
+    pub(crate) schema: Option<Arc<Schema>>,
+    /// Number of sections of a document, one for each text field.
+    pub(crate) fields: usize,
+}
+
+impl Analysis {
+    /// Returns the rules by which words are found.
+    pub(crate) fn rules(&self) -> WordRules {
+        match self.schema {
+            Some(_) => WordRules::of_fields(),
+            None => WordRules::of(self.analyzer),
+        }
+    }
+
+    /// Returns the term of a word or token of a field, if it has one.
+    pub(crate) fn term(&self, kind: Values, field: u8, word: &[u8]) -> Option<Vec<u8>> {
+        if matches!(kind, Values::Weights | Values::Maps) {
+            return Some(word.to_vec());
+        }
+        // Flat text is created from text, so bytes that are not UTF-8 were not a word.
+        let word = std::str::from_utf8(word).ok()?;
+        match &self.schema {
+            None => Some(self.analyzer.term(word)?.as_bytes().to_vec()),
+            Some(schema) => {
+                let term = schema.analyzer(field).term(word)?;
+                Some([&[field], term.as_bytes()].concat())
+            }
+        }
+    }
+}
 
 /// A set of distinct terms.
 #[derive(Default)]

@@ -2,8 +2,9 @@
 //! words, their documents, lengths of documents, sorting, frequencies, document frequencies,
 //! these spread over the postings, and weights.
 //!
-//! There are two methods: sorting words as strings, and sorting the ids that a dictionary has for
-//! them. Both run on the CPU and on a GPU, with the same result, bit for bit.
+//! There are three methods: sorting words as strings, sorting the ids that a dictionary has for
+//! them, and MapReduce, with which the paper compares both. All run on the CPU and on a GPU, with
+//! the same result, bit for bit.
 
 mod cpu;
 mod gpu;
@@ -16,13 +17,14 @@ pub use steps::{Step, Steps};
 
 use std::borrow::Cow;
 
+use rayon::prelude::*;
 use warpseek_core::saturation::Saturation;
 use warpseek_dictionary::Dictionary;
 use warpseek_exec::RankingFunction;
 use warpseek_text::{END_OF_DOCUMENT, WordRules};
 
 /// The byte that ends a word. Kernels use the same one.
-const END_OF_WORD: u8 = b'\n';
+pub(crate) const END_OF_WORD: u8 = b'\n';
 
 /// The words of documents, ready to be weighed: words end with a newline, and documents with
 /// `END_OF_DOCUMENT`.
@@ -77,6 +79,9 @@ pub enum Method<'a> {
     /// Sorts the ids of the words in a dictionary. Words that it does not contain count as one
     /// word.
     Dictionary(&'a Dictionary),
+    /// Groups pairs of word and document by MapReduce: by hash tables on the CPU, as Phoenix++
+    /// does, and by sorting on a GPU, as Mars does.
+    MapReduce,
 }
 
 /// Postings with weights, list by list, in the order of terms.
@@ -107,7 +112,9 @@ impl Weights<'_> {
         let term = self.terms[list];
         match method {
             Method::Dictionary(dictionary) => dictionary.word(term).map(Cow::Owned),
-            Method::Strings => Some(Cow::Borrowed(word_at(text, term as usize))),
+            Method::Strings | Method::MapReduce => {
+                Some(Cow::Borrowed(word_at(text, term as usize)))
+            }
         }
     }
 }
@@ -135,9 +142,17 @@ impl Weigher {
         Some(Weigher { function, documents: u64::from(documents), saturation })
     }
 
-    /// Returns the weight of a term that occurs in this many documents.
+    /// Returns the weight of a term that occurs in this many documents, 0 if there are none.
     fn term(&self, df: u32) -> f32 {
+        if df == 0 {
+            return 0.0;
+        }
         (self.function.idf(self.documents, u64::from(df)) * self.function.constant()) as f32
+    }
+
+    /// Returns the weights of terms that occur in 0 documents, 1 document, and so on up to all.
+    fn terms(&self, documents: u32) -> Vec<f32> {
+        (0..=documents).into_par_iter().map(|df| self.term(df)).collect()
     }
 }
 

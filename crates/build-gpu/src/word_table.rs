@@ -13,8 +13,12 @@ const FIRST_WORDS: usize = 1 << 20;
 const LEAST_WORDS: usize = 1 << 10;
 /// Bytes of the arena per word. If words are longer on average, the table holds fewer of them.
 const BYTES_A_WORD: usize = 24;
-/// Bytes of device memory per word: two slots of 12 bytes, start, length, term, and its bytes.
-const MEMORY_A_WORD: u64 = 2 * 12 + 12 + BYTES_A_WORD as u64;
+/// Bytes of device memory per word: two slots of 12 bytes, start, length, field, term, and its
+/// bytes.
+const MEMORY_A_WORD: u64 = 2 * 12 + 16 + BYTES_A_WORD as u64;
+
+/// A word that is new: its field, and its bytes in the form of flat text.
+pub(crate) type NewWord = (u8, Vec<u8>);
 
 /// The reason why words were not added.
 pub(crate) enum Full {
@@ -88,15 +92,14 @@ impl WordTable {
         Ok(true)
     }
 
-    /// Writes the slot of each word of the text, and returns the words that are new, in the form
-    /// of flat text.
+    /// Writes the slot of each word of the text, and returns the words that are new.
     #[allow(clippy::type_complexity)]
     pub(crate) fn insert(
         &mut self,
         stream: &Stream,
         words: &Words<'_>,
         slots: &Buffer<u32>,
-    ) -> Result<Result<Vec<Vec<u8>>, Full>, DeviceError> {
+    ) -> Result<Result<Vec<NewWord>, Full>, DeviceError> {
         if self.table.is_none() {
             self.grow(stream)?;
         }
@@ -118,6 +121,7 @@ impl WordTable {
         }
         let range = table.used..all;
         let lens = stream.download(&table.buffers.lens.slice(range.clone()))?;
+        let fields = stream.download(&table.buffers.fields.slice(range.clone()))?;
         let bytes: usize = lens.iter().map(|&len| len as usize).sum();
         if table.bytes + bytes > table.buffers.arena.len() {
             return Ok(Err(full));
@@ -132,10 +136,10 @@ impl WordTable {
             stream.download(&table.buffers.arena.slice(table.bytes..table.bytes + bytes))?;
         table.bytes += bytes;
         let mut rest = arena.as_slice();
-        let words = lens.iter().map(|&len| {
+        let words = lens.iter().zip(fields).map(|(&len, field)| {
             let (word, after) = rest.split_at(len as usize);
             rest = after;
-            word.to_vec()
+            (field as u8, word.to_vec())
         });
         Ok(Ok(words.collect()))
     }

@@ -1,7 +1,6 @@
 //! The GPU's work on a batch of text: words, terms, sorted occurrences, postings.
 #![allow(unsafe_code)]
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
@@ -11,14 +10,16 @@ use warpseek_cuda::kernels::compact::Compact;
 use warpseek_cuda::kernels::radix_sort::RadixSort;
 use warpseek_cuda::kernels::runs::Runs;
 use warpseek_cuda::{Buffer, Device, DeviceError, Pinned, Stream};
-use warpseek_index::ListBatch;
-use warpseek_text::{Analyzer, WordRules};
+use warpseek_index::{ListBatch, Values};
+use warpseek_text::WordRules;
 
+use crate::batch::Batch;
 use crate::kernels::count_postings::{CountPostings, Occurrences, Postings, Sums};
 use crate::kernels::find_words::FindWords;
+use crate::kernels::token_values::{TokenValues, Tokens};
 use crate::kernels::word_table::Words;
-use crate::terms::{NO_TERM, Terms};
-use crate::word_table::{Full, WordTable};
+use crate::terms::{Analysis, NO_TERM, Terms};
+use crate::word_table::{Full, NewWord, WordTable};
 
 /// Smallest frequency whose square is not in a table on the device. The host adds the squares of
 /// these frequencies, which are very rare.
@@ -29,7 +30,7 @@ const STAGE: usize = 8 << 20;
 
 /// The result of a batch that did not fail.
 pub(crate) enum Inverted {
-    Counted(Counted),
+    Counted(Box<Counted>),
     /// The batch has too many words for the table.
     TooManyWords,
     /// Two words of the batch have the same hash.
@@ -40,9 +41,11 @@ pub(crate) enum Inverted {
 pub(crate) struct Counted {
     /// Lists of the batch, without documents and frequencies.
     pub(crate) lists: ListBatch,
-    /// Length and sum of squares of each document.
+    /// Length and sum of squares of each section.
     pub(crate) facts: Vec<(u32, u64)>,
     pub(crate) postings: DevicePostings,
+    /// The positions of all postings, in their order, if words have positions.
+    pub(crate) positions: Option<Buffer<u32>>,
 }
 
 /// Documents and frequencies of a batch on the device.
@@ -52,8 +55,31 @@ pub(crate) struct DevicePostings {
     pub(crate) freqs: Buffer<u32>,
 }
 
-/// Documents and frequencies of a batch on the host.
-pub(crate) type HostPostings = (Vec<u32>, Vec<u32>);
+/// Documents, frequencies and positions of a batch on the host.
+pub(crate) type HostPostings = (Vec<u32>, Vec<u32>, Vec<u32>);
+
+/// Occurrences of terms, and buffers of the same length to sort them in.
+struct Sorting<'a> {
+    terms: [&'a Buffer<u32>; 2],
+    sections: [&'a Buffer<u32>; 2],
+    /// The values of tokens.
+    values: Option<Buffer<u32>>,
+}
+
+/// Occurrences in the order of terms, then of sections.
+struct Sorted<'a> {
+    terms: &'a Buffer<u32>,
+    sections: &'a Buffer<u32>,
+    values: Option<Buffer<u32>>,
+}
+
+/// The documents of a batch.
+#[derive(Clone, Copy)]
+struct Range {
+    documents: usize,
+    first_doc: u32,
+    kind: Values,
+}
 
 impl DevicePostings {
     pub(crate) fn bytes(&self) -> usize {
@@ -69,7 +95,8 @@ pub(crate) struct Worker {
     sort: RadixSort,
     runs: Runs,
     count: CountPostings,
-    analyzer: Analyzer,
+    values: TokenValues,
+    analysis: Analysis,
     rules: WordRules,
     classes: Buffer<u8>,
     squares: Buffer<u64>,
@@ -95,11 +122,11 @@ pub(crate) struct Fetcher {
 impl Worker {
     pub(crate) fn new(
         device: &Device,
-        analyzer: Analyzer,
+        analysis: &Analysis,
         memory: u64,
     ) -> Result<Self, DeviceError> {
         let stream = device.stream()?;
-        let rules = WordRules::of(analyzer);
+        let rules = analysis.rules();
         let squares: Vec<u64> =
             (0..SQUARES).map(|f| if f == 0 { 0 } else { cosine::square(f) }).collect();
         let worker = Worker {
@@ -108,13 +135,14 @@ impl Worker {
             sort: RadixSort::new(device)?,
             runs: Runs::new(device)?,
             count: CountPostings::new(device)?,
+            values: TokenValues::new(device)?,
             classes: device.upload(&stream, &rules.classes)?,
             squares: device.upload(&stream, &squares)?,
             table: WordTable::new(device, memory / 4)?,
             stages: stages(device),
             fetcher: Arc::new(Fetcher { stream: device.stream()?, stages: stages(device) }),
             stream,
-            analyzer,
+            analysis: analysis.clone(),
             rules,
         };
         // Each batch needs about the same buffers as the one before.
@@ -126,12 +154,11 @@ impl Worker {
     /// nothing has changed except the words in the table.
     pub(crate) fn invert(
         &mut self,
-        pieces: &[Vec<u8>],
-        documents: u32,
+        batch: &Batch,
         first_doc: u32,
         terms: &mut Terms,
     ) -> Result<Inverted, DeviceError> {
-        let inverted = self.try_invert(pieces, documents, first_doc, terms);
+        let inverted = self.try_invert(batch, first_doc, terms);
         if inverted.is_err() {
             self.table.drop_words();
         }
@@ -140,26 +167,35 @@ impl Worker {
 
     fn try_invert(
         &mut self,
-        pieces: &[Vec<u8>],
-        documents: u32,
+        batch: &Batch,
         first_doc: u32,
         terms: &mut Terms,
     ) -> Result<Inverted, DeviceError> {
+        let kind = batch.rest.kind;
         let stream = self.stream.clone();
         let device = stream.device();
-        let len = pieces.iter().map(Vec::len).sum();
+        let len = batch.bytes;
         let on_device = device.buffer(FindWords::padded(len))?;
-        self.upload_text(pieces, &on_device)?;
+        self.upload_text(&batch.pieces, &on_device)?;
         let counted = self.find.count(&stream, &on_device, len, &self.classes)?;
         let count = counted.count as usize;
-        let (starts, docs) = (device.buffer(count)?, device.buffer(count)?);
-        self.find.write(&stream, &on_device, len, &self.classes, &counted, &starts, &docs)?;
+        let (starts, sections) = (device.buffer(count)?, device.buffer(count)?);
+        self.find.write(&stream, &on_device, len, &self.classes, &counted, &starts, &sections)?;
         drop(counted);
+        let values = match kind {
+            Values::None => None,
+            _ => {
+                assert_eq!(batch.rest.values.len(), count, "values of tokens");
+                Some(device.upload(&stream, &batch.rest.values)?)
+            }
+        };
 
         let words = Words {
             text: &on_device,
             len: len as u32,
             starts: &starts,
+            sections: &sections,
+            fields: self.analysis.fields,
             classes: &self.classes,
             lower: self.rules.lower,
         };
@@ -174,7 +210,7 @@ impl Worker {
                 }
             }
         };
-        let new = self.terms_of(&new, terms);
+        let new = self.terms_of(kind, &new, terms);
         let bits = device.buffer(count.div_ceil(32))?;
         if !self.table.terms(&stream, &words, &new, &slots, &bits)? {
             self.table.clear(&stream)?;
@@ -184,76 +220,106 @@ impl Worker {
 
         // These are the occurrences of terms, without words that have no term.
         let scratch = device.buffer(Compact::scratch_len(count))?;
-        let (term, doc) = (device.buffer(count)?, device.buffer(count)?);
+        let (term, section) = (device.buffer(count)?, device.buffer(count)?);
+        let value = device.buffer(if values.is_some() { count } else { 0 })?;
         let mut kept = 0;
         if count > 0 {
-            self.compact.launch(
-                &stream,
-                &bits,
-                None,
-                &[(&slots, &term), (&docs, &doc)],
-                &scratch,
-            )?;
+            let mut arrays = vec![(&slots, &term), (&sections, &section)];
+            arrays.extend(values.as_ref().map(|values| (values, &value)));
+            self.compact.launch(&stream, &bits, None, &arrays, &scratch)?;
             kept = stream.download(&scratch.slice(Compact::scratch_len(count) - 1..))?[0] as usize;
         }
-        let keys = [&term.slice(..kept), &slots.slice(..kept)];
-        let values = [&doc.slice(..kept), &docs.slice(..kept)];
-        self.count(keys, values, documents, first_doc, terms.len())
+        let sorting = Sorting {
+            terms: [&term.slice(..kept), &slots.slice(..kept)],
+            sections: [&section.slice(..kept), &sections.slice(..kept)],
+            values: values.map(|_| value.slice(..kept)),
+        };
+        let range = Range { documents: batch.documents(), first_doc, kind };
+        self.count(sorting, range, terms.len())
     }
 
     /// Returns the terms of words in the form of flat text.
-    fn terms_of(&self, words: &[Vec<u8>], terms: &mut Terms) -> Vec<u32> {
-        let term = |word: &Vec<u8>| -> Option<String> {
+    fn terms_of(&self, kind: Values, words: &[NewWord], terms: &mut Terms) -> Vec<u32> {
+        let term = |(field, word): &NewWord| -> Option<Vec<u8>> {
             let mut read = Vec::new();
             let fits = self.rules.read_word(word, &mut read);
-            let word = std::str::from_utf8(&read).ok().filter(|_| fits)?;
-            self.analyzer.term(word).map(Cow::into_owned)
+            self.analysis.term(kind, *field, &read).filter(|_| fits)
         };
         // Stemming takes long, so all threads take part.
-        let stems: Vec<Option<String>> = words.par_iter().map(term).collect();
-        let number = |stem: &Option<String>| match stem {
-            Some(stem) => terms.number(stem.as_bytes()),
+        let stems: Vec<Option<Vec<u8>>> = words.par_iter().map(term).collect();
+        let number = |stem: &Option<Vec<u8>>| match stem {
+            Some(stem) => terms.number(stem),
             None => NO_TERM,
         };
         stems.iter().map(number).collect()
     }
 
-    /// Sorts occurrences (terms, and documents counted from 0) and counts them.
+    /// Sorts occurrences, which are in the order of sections, by term.
+    fn sort_occurrences<'a>(
+        &self,
+        sorting: Sorting<'a>,
+        all_terms: usize,
+    ) -> Result<Sorted<'a>, DeviceError> {
+        let Sorting { terms, sections, values } = sorting;
+        let (stream, device, kept) = (&self.stream, self.stream.device(), terms[0].len());
+        let (bits, scratch) = (bits_for(all_terms), device.buffer(RadixSort::scratch_len(kept))?);
+        let Some(values) = values else {
+            let at = self.sort.sort(stream, terms, sections, bits, &scratch)?;
+            return Ok(Sorted { terms: terms[at], sections: sections[at], values: None });
+        };
+        let (numbers, others) = (device.buffer(kept)?, device.buffer(kept)?);
+        self.values.number(stream, &numbers)?;
+        let numbers = [&numbers, &others];
+        let at = self.sort.sort(stream, terms, numbers, bits, &scratch)?;
+        // The numbers that the sort no longer needs make room for the values.
+        let sorted = Tokens { docs: sections[1], values: numbers[1 - at] };
+        let unsorted = Tokens { docs: sections[0], values: &values };
+        // SAFETY: sorted numbers are a permutation of those of the tokens.
+        unsafe { self.values.gather(stream, numbers[at], unsorted, sorted) }?;
+        let values = Some(numbers[1 - at].clone());
+        Ok(Sorted { terms: terms[at], sections: sections[1], values })
+    }
+
+    /// Sorts occurrences (terms, and sections counted from 0) and counts them.
     fn count(
         &self,
-        terms: [&Buffer<u32>; 2],
-        docs: [&Buffer<u32>; 2],
-        documents: u32,
-        first_doc: u32,
+        sorting: Sorting<'_>,
+        range: Range,
         all_terms: usize,
     ) -> Result<Inverted, DeviceError> {
         let (stream, device) = (&self.stream, self.stream.device());
-        let kept = terms[0].len();
+        let Range { documents, first_doc, kind } = range;
+        let (fields, kept) = (self.analysis.fields, sorting.terms[0].len());
         if kept == 0 {
             let lists = ListBatch { starts: vec![0], ..ListBatch::default() };
             let postings = DevicePostings { docs: device.buffer(0)?, freqs: device.buffer(0)? };
-            let facts = vec![(0, 0); documents as usize];
-            return Ok(Inverted::Counted(Counted { lists, facts, postings }));
+            let facts = vec![(0, 0); documents * fields];
+            let counted = Counted { lists, facts, postings, positions: None };
+            return Ok(Inverted::Counted(Box::new(counted)));
         }
-        let scratch = device.buffer(RadixSort::scratch_len(kept))?;
-        let at = self.sort.sort(stream, terms, docs, bits_for(all_terms), &scratch)?;
-        let (sorted, docs) = (terms[at], docs[at]);
+        let Sorted { terms: sorted, sections, values } =
+            self.sort_occurrences(sorting, all_terms)?;
         let starts = device.buffer(kept + 1)?;
-        let count = self.runs(&[sorted, docs], kept, &starts)?;
+        let count = self.runs(&[sorted, sections], kept, &starts)?;
         let new = || device.buffer::<u32>(count);
         let (posting_terms, posting_docs, freqs) = (new()?, new()?, new()?);
-        let lengths = device.buffer::<u32>(documents as usize)?;
-        let squares = device.buffer::<u64>(documents as usize)?;
+        let lengths = device.buffer::<u32>(documents * fields)?;
+        let squares = device.buffer::<u64>(documents * fields)?;
         let most = device.buffer::<u32>(1)?;
         stream.zero(&lengths)?;
         stream.zero(&squares)?;
         stream.zero(&most)?;
-        let occurrences = Occurrences { runs: &starts, terms: sorted, docs, first_doc };
+        let occurrences = Occurrences { runs: &starts, terms: sorted, sections, fields, first_doc };
         let postings = Postings { terms: &posting_terms, docs: &posting_docs, freqs: &freqs };
         let sums = Sums { lengths: &lengths, squares: &squares, most: &most };
-        // SAFETY: runs lie within the occurrences; documents are fewer than `documents`, the
-        // number of documents of the text.
+        // SAFETY: runs lie within the occurrences; sections are fewer than those of `documents`,
+        // the number of documents of the text.
         unsafe { self.count.count(stream, &occurrences, &self.squares, &postings, &sums) }?;
+        if let (Some(values), Values::Weights | Values::Maps) = (&values, kind) {
+            let as_bits = kind == Values::Maps;
+            // SAFETY: there are as many values as occurrences, in the same order.
+            unsafe { self.values.combine(stream, &starts, values, as_bits, &freqs) }?;
+        }
         let lists = self.runs(&[&posting_terms], count, &starts)?;
         let terms_of_lists = device.buffer(lists)?;
         // SAFETY: runs lie within the postings.
@@ -266,14 +332,16 @@ impl Worker {
         let lengths = stream.download(&lengths)?;
         let mut squares = stream.download(&squares)?;
         let postings = DevicePostings { docs: posting_docs, freqs };
-        if stream.download(&most)?[0] > 0 {
-            let (docs, freqs) = self.fetcher.postings(&postings)?;
+        // With several fields, there are no norms.
+        if fields == 1 && stream.download(&most)?[0] > 0 {
+            let (docs, freqs, _) = self.fetcher.postings(&postings, None)?;
             for (doc, freq) in docs.into_iter().zip(freqs).filter(|pair| pair.1 >= SQUARES) {
                 squares[(doc - first_doc) as usize] += cosine::square(freq);
             }
         }
         let facts = lengths.into_iter().zip(squares).collect();
-        Ok(Inverted::Counted(Counted { lists, facts, postings }))
+        let positions = values.filter(|_| kind == Values::Positions);
+        Ok(Inverted::Counted(Box::new(Counted { lists, facts, postings, positions })))
     }
 
     /// Copies the postings of a batch that the CPU has inverted to the device.
@@ -322,9 +390,14 @@ impl Worker {
 }
 
 impl Fetcher {
-    /// Copies documents and frequencies.
-    pub(crate) fn postings(&self, postings: &DevicePostings) -> Result<HostPostings, DeviceError> {
-        Ok((self.fetch(&postings.docs)?, self.fetch(&postings.freqs)?))
+    /// Copies documents and frequencies, and positions if there are any.
+    pub(crate) fn postings(
+        &self,
+        postings: &DevicePostings,
+        positions: Option<&Buffer<u32>>,
+    ) -> Result<HostPostings, DeviceError> {
+        let positions = positions.map_or(Ok(Vec::new()), |positions| self.fetch(positions))?;
+        Ok((self.fetch(&postings.docs)?, self.fetch(&postings.freqs)?, positions))
     }
 
     /// Copies values, all of which the device must have written. The device copies a part to
@@ -396,7 +469,45 @@ pub(crate) fn bits_for(numbers: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use warpseek_index::TextBatch;
+    use warpseek_text::{Analyzer, END_OF_DOCUMENT, Schema, Scratch};
+
     use super::*;
+
+    /// Tests that words of different fields do not have the same hash, which would leave every
+    /// batch to the CPU: all words of three letters, in three fields.
+    #[test]
+    fn similar_words_of_several_fields_do_not_collide() {
+        let fields = [r#"{"name": "a"}"#, r#"{"name": "b"}"#, r#"{"name": "c"}"#].join(",");
+        let schema =
+            Schema::parse(&format!(r#"{{"text": [{fields}]}}"#)).unwrap_or_else(|e| panic!("{e}"));
+        let letters = || 'a'..='z';
+        let words =
+            letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| (a, b, c))));
+        let words: String = words.map(|(a, b, c)| format!("{a}{b}{c} ")).collect();
+        let mut documents = TextBatch { documents: 1, ..TextBatch::default() };
+        for field in 0..3 {
+            schema.analyzer(field).flatten(&mut Scratch::default(), &words, &mut documents.text);
+            documents.text.push(END_OF_DOCUMENT);
+        }
+        let analysis =
+            Analysis { analyzer: Analyzer::Plain, schema: Some(Arc::new(schema)), fields: 3 };
+        // SAFETY: the emulator's own function.
+        let device = unsafe { Device::emulated(warpseek_cuda_emulator::symbol, 0, None) };
+        let device = device.unwrap_or_else(|error| panic!("{error}"));
+        let mut worker = Worker::new(&device, &analysis, 1 << 30).unwrap_or_else(|e| panic!("{e}"));
+        let inverted = worker.invert(&documents.into(), 0, &mut Terms::default());
+        match inverted.unwrap_or_else(|error| panic!("{error}")) {
+            Inverted::Counted(counted) => {
+                let lengths: Vec<u32> = counted.facts.iter().map(|fact| fact.0).collect();
+                assert!(lengths.iter().all(|&length| length > 17_000), "{lengths:?}");
+            }
+            Inverted::Collision => panic!("two words have the same hash"),
+            Inverted::TooManyWords => panic!("the table is full"),
+        }
+    }
 
     /// Tests that all stages except the last are full, whatever the pieces are, and contain all
     /// bytes in order.

@@ -6,15 +6,17 @@
 #[path = "../../cuda/tests/support/mod.rs"]
 mod support;
 
-use std::collections::BTreeMap;
+mod builds;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use builds::{assert_equal, files, on_gpu};
 use proptest::prelude::*;
 use support::{devices, devices_within, on_gpu as on_real_gpu};
 use warpseek_build_gpu::{GpuInverters, OnFailure};
-use warpseek_cuda::{Device, DeviceError};
+use warpseek_cuda::DeviceError;
 use warpseek_cuda_emulator::inject;
 use warpseek_index::{
     BuildConfig, BuildReport, Impacts, IndexError, OnError, Progress, StoreMode, add, create,
@@ -23,16 +25,6 @@ use warpseek_index::{
 use warpseek_testkit::collections;
 use warpseek_testkit::skips::elsewhere;
 use warpseek_text::{Analyzer, OwnedDocument, Reader, ReaderConfig};
-
-/// Returns all files of an index except its lock.
-fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
-    let name = |entry: &std::fs::DirEntry| entry.file_name().into_string().unwrap();
-    entries
-        .filter(|entry| name(entry) != "lock" && entry.path().is_file())
-        .map(|entry| (name(&entry), std::fs::read(entry.path()).unwrap()))
-        .collect()
-}
 
 fn config() -> BuildConfig {
     BuildConfig { store: StoreMode::Ids, threads: 2, ..BuildConfig::default() }
@@ -52,19 +44,6 @@ fn build(dir: &Path, texts: &[String], config: &BuildConfig) -> Result<BuildRepo
     _ = std::fs::remove_dir_all(dir);
     let reader = Reader::of_documents(documents(texts), ReaderConfig::default()).unwrap();
     create_from_reader(dir, reader, config, true, &Progress::default())
-}
-
-fn on_gpu(config: &BuildConfig, device: &Device, batch: usize) -> BuildConfig {
-    let inverters = GpuInverters::new(device.clone(), OnFailure::Stop).with_batches_of(batch);
-    BuildConfig { inverter: Some(Arc::new(inverters)), ..config.clone() }
-}
-
-fn assert_equal(cpu: &Path, gpu: &Path, what: &str) {
-    let (cpu, gpu) = (files(cpu), files(gpu));
-    assert_eq!(cpu.keys().collect::<Vec<_>>(), gpu.keys().collect::<Vec<_>>(), "{what}");
-    for (name, bytes) in cpu {
-        assert!(bytes == gpu[&name], "{what}: {name} differs");
-    }
 }
 
 /// Builds on both and compares.
@@ -230,19 +209,6 @@ fn documents_are_added_and_bad_records_named() {
     let error = add(&gpu, std::slice::from_ref(&more), &on_gpu(&stop, device, 1 << 20), &progress);
     assert!(error.unwrap_err().to_string().contains("more.jsonl:2"));
     assert_eq!(files(&gpu), before);
-}
-
-#[test]
-fn vectors_are_left_to_the_cpu() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("docs.jsonl");
-    std::fs::write(&file, "{\"id\":\"1\",\"vector\":{\"a\":1.5,\"b\":2}}\n").unwrap();
-    let (cpu, gpu) = (dir.path().join("cpu"), dir.path().join("gpu"));
-    let device = &devices()[0];
-    for (dir, config) in [(&cpu, config()), (&gpu, on_gpu(&config(), device, 1 << 20))] {
-        create(dir, std::slice::from_ref(&file), &config, true, &Progress::default()).unwrap();
-    }
-    assert_equal(&cpu, &gpu, "vectors");
 }
 
 /// Tests that any call may fail, whether or not the device is lost with it.

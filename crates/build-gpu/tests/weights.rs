@@ -82,21 +82,17 @@ fn check(documents: &[Vec<Vec<u8>>], vocabulary: &[Vec<u8>]) {
     let dictionary = Dictionary::build(vocabulary).unwrap();
     let words: usize = documents.iter().map(Vec::len).sum();
     for function in [WAKATSUKI, RankingFunction::Bm25 { k1: 0.9, b: 0.4 }] {
-        for method in [Method::Strings, Method::Dictionary(&dictionary)] {
+        for method in [Method::Strings, Method::Dictionary(&dictionary), Method::MapReduce] {
             let known = |word: &[u8]| match method {
-                Method::Strings => true,
+                Method::Strings | Method::MapReduce => true,
                 Method::Dictionary(dictionary) => dictionary.look_up(word).is_some(),
             };
             let want = reference(documents, known, function);
-            let cpu = weigh_on_cpu(text.bytes(), method, function).unwrap();
+            let (cpu, _) = weigh_on_cpu(text.bytes(), method, function).unwrap();
             assert_eq!((cpu.words, cpu.documents as usize), (words as u64, documents.len()));
             assert_eq!(lists(&cpu, &text, method), want, "CPU");
-            let of_method = match method {
-                Method::Strings => None,
-                Method::Dictionary(dictionary) => Some(dictionary),
-            };
             for device in devices() {
-                let mut weigher = GpuWeigher::new(&device, of_method).unwrap();
+                let mut weigher = GpuWeigher::new(&device, method).unwrap();
                 let bytes = text.bytes();
                 let (gpu, _) = weigher.weigh(HostText::Slice(bytes), function).unwrap();
                 assert!(gpu == cpu, "GPU, {function}, {method:?}");
@@ -108,7 +104,9 @@ fn check(documents: &[Vec<Vec<u8>>], vocabulary: &[Vec<u8>]) {
                 let pinned = HostText::Pinned(&pinned, bytes.len());
                 let (again, steps) = weigher.weigh(pinned, function).unwrap();
                 assert!(again == cpu, "GPU from page-locked memory");
-                assert_eq!(steps.iter().any(|(step, _)| *step == Step::Ids), of_method.is_some());
+                let has = |step: Step| steps.iter().any(|(own, _)| *own == step);
+                assert_eq!(has(Step::Ids), matches!(method, Method::Dictionary(_)));
+                assert_eq!(has(Step::Reduce), matches!(method, Method::MapReduce));
             }
         }
     }
@@ -148,10 +146,12 @@ fn words_must_be_words() {
     }
     assert!(text.bytes().is_empty());
     let device = &devices()[0];
-    let mut weigher = GpuWeigher::new(device, None).unwrap();
-    let error = weigher.weigh(HostText::Slice(b"a\n\x1e"), RankingFunction::Cosine).unwrap_err();
-    assert!(matches!(error, WeighError::Function(_)));
-    assert!(weigh_on_cpu(b"a\n\x1e", Method::Strings, RankingFunction::Cosine).is_err());
+    for method in [Method::Strings, Method::MapReduce] {
+        assert!(weigh_on_cpu(b"a\n\x1e", method, RankingFunction::Cosine).is_err());
+        let mut weigher = GpuWeigher::new(device, method).unwrap();
+        let error = weigher.weigh(HostText::Slice(b"a\n\x1e"), RankingFunction::Cosine);
+        assert!(matches!(error.unwrap_err(), WeighError::Function(_)));
+    }
 }
 
 /// Tests that a text that does not fit into the memory of a device is counted in parts.
@@ -168,20 +168,68 @@ fn little_device_memory() {
     let text = text(&documents);
     let dictionary = Dictionary::build(&documents.concat()[..100]).unwrap();
     for method in [Method::Strings, Method::Dictionary(&dictionary)] {
-        let of_method = match method {
-            Method::Strings => None,
-            Method::Dictionary(dictionary) => Some(dictionary),
-        };
-        let cpu = weigh_on_cpu(text.bytes(), method, WAKATSUKI).unwrap();
+        let (cpu, _) = weigh_on_cpu(text.bytes(), method, WAKATSUKI).unwrap();
         for kilobytes in [400, 1000, 4000] {
             let device = devices_within(Some(kilobytes << 10)).remove(0).unwrap();
-            let mut weigher = GpuWeigher::new(&device, of_method).unwrap();
+            let mut weigher = GpuWeigher::new(&device, method).unwrap();
             for _ in 0..2 {
                 let (gpu, _) = weigher.weigh(HostText::Slice(text.bytes()), WAKATSUKI).unwrap();
                 assert!(gpu == cpu, "{kilobytes} KB, {method:?}");
             }
         }
     }
+}
+
+/// Tests that threads of the CPU, which take chunks of a text in any order, give the lists of the
+/// definition.
+#[test]
+fn many_chunks_on_many_threads() {
+    let word = |i: u32, j: u32| format!("word{}", i.wrapping_mul(j * j + 7) % 5003).into_bytes();
+    let documents: Vec<Vec<Vec<u8>>> =
+        (0..2600).map(|i| (0..i % 200).map(|j| word(i, j)).collect()).collect();
+    let text = text(&documents);
+    assert!(text.bytes().len() > 2 << 20);
+    let all = Dictionary::build(documents.concat()).unwrap();
+    let want = reference(&documents, |_| true, WAKATSUKI);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(5).build().unwrap();
+    for method in [Method::Strings, Method::Dictionary(&all), Method::MapReduce] {
+        let weighed = pool.install(|| weigh_on_cpu(text.bytes(), method, WAKATSUKI));
+        let (weights, steps) = weighed.unwrap();
+        assert!(lists(&weights, &text, method) == want, "{method:?}");
+        assert_eq!(steps.last().unwrap().0, Step::Merge);
+    }
+    let (strings, _) = weigh_on_cpu(text.bytes(), Method::Strings, WAKATSUKI).unwrap();
+    let (grouped, _) =
+        pool.install(|| weigh_on_cpu(text.bytes(), Method::MapReduce, WAKATSUKI)).unwrap();
+    assert!(strings == grouped);
+}
+
+/// Tests that MapReduce holds as much text as its error says, which is the worst case: words of
+/// one letter.
+#[test]
+fn map_reduce_within_little_device_memory() {
+    let device = devices_within(Some(4 << 20)).remove(0).unwrap();
+    let mut weigher = GpuWeigher::new(&device, Method::MapReduce).unwrap();
+    let mut weigh = |words: usize| {
+        let mut bytes = b"a\nb\n".repeat(words / 2);
+        bytes.push(0x1e);
+        let cpu = weigh_on_cpu(&bytes, Method::MapReduce, WAKATSUKI).unwrap().0;
+        match weigher.weigh(HostText::Slice(&bytes), WAKATSUKI) {
+            Ok((gpu, _)) => {
+                assert!(gpu == cpu);
+                Ok(())
+            }
+            Err(error) => Err((error, bytes.len())),
+        }
+    };
+    let (error, bytes) = weigh(200_000).unwrap_err();
+    let WeighError::TextTooLarge { bytes: found, most } = error else { panic!("{error}") };
+    assert_eq!(found, bytes);
+    assert!(most < found && most > 1000, "{most}");
+    // A text has an odd number of bytes, and one byte less than a multiple of four besides.
+    let fits = (most - 1) / 4 * 2;
+    weigh(fits).unwrap();
+    assert!(matches!(weigh(fits + 2), Err((WeighError::TextTooLarge { .. }, _))));
 }
 
 /// Tests that unknown words do not change the weights of known ones, as long as documents keep
@@ -195,7 +243,7 @@ fn unknown_words_do_not_disturb_known_ones() {
         let documents: Vec<_> = documents.map(|text| words(&text.replace('U', unknown))).into();
         let text = text(&documents);
         let method = Method::Dictionary(&dictionary);
-        let weights = weigh_on_cpu(text.bytes(), method, WAKATSUKI).unwrap();
+        let (weights, _) = weigh_on_cpu(text.bytes(), method, WAKATSUKI).unwrap();
         let mut all = lists(&weights, &text, method);
         all.remove(&None).unwrap();
         all

@@ -17,6 +17,7 @@ mod store;
 mod terms;
 mod topics;
 
+pub(crate) use build_device::BuildDeviceOptions;
 pub(crate) use deadline::Deadline;
 pub(crate) use device::{DeviceName, DeviceOptions};
 pub(crate) use document_ids::DocumentIds;

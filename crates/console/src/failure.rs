@@ -219,7 +219,6 @@ fn advise(error: &OptionsError) -> String {
         }
         OptionsError::NoEffect { option: OptionsError::GPU_LISTS, .. } => "remove `--gpu-lists`",
         OptionsError::NoEffect { .. } => "add `--device both`",
-        OptionsError::SchemaOnGpu | OptionsError::PositionsOnGpu => "leave out `--device cuda`",
         OptionsError::NoParameters { .. } => "remove `--k1` and `--b`",
         _ => return error.to_string(),
     };

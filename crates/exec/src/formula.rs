@@ -7,7 +7,7 @@
 //! | the cosine | `warpseek_core::cosine`, called here |
 //! | a block of postings in vectors | exec-cpu `simd/x86.rs` (AVX-512, AVX2) and `simd/neon.rs` |
 //! | values of lists on a GPU | exec-gpu `kernels/common/formula.cuh` |
-//! | weights of terms in documents | build-gpu `kernels/weigh/kernel.cu` |
+//! | weights of terms in documents | build-gpu `kernels/common/weight.cuh` |
 //! | weight times value, in units | exec-cpu `simd/x86.rs`, exec-gpu `kernels/common/tiles.cuh` |
 //!
 //! The test `formula` of the crate `warpseek` compares all of them, bit for bit. A change here

@@ -22,6 +22,7 @@ pub(crate) mod segment_writer;
 mod admission;
 mod batches;
 mod config;
+mod flat;
 mod in_memory;
 mod invert;
 mod jobs;
@@ -38,6 +39,7 @@ mod write;
 
 pub use batches::{BatchInverter, DocumentFacts, InverterFactory, InverterOptions, RunSink};
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
+pub use flat::{TextBatch, Values};
 pub use in_memory::SegmentBuilder;
 pub(crate) use in_memory::{FullBlock, InOrder, Shard};
 pub(crate) use invert::{DocumentFact, Inverter, next_posting};

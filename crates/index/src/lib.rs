@@ -18,7 +18,7 @@ mod snapshot;
 pub use build::{
     BatchInverter, BuildConfig, BuildReport, DocumentFacts, InverterFactory, InverterOptions,
     ListBatch, Lists, ListsConfig, OnError, Phase, Progress, RunSink, SegmentBuilder, SortedLists,
-    Survey, survey,
+    Survey, TextBatch, Values, survey,
 };
 pub use change::create::{create, create_from_lists, create_from_reader, create_part};
 pub use change::delete::DeleteReport;

@@ -28,7 +28,7 @@ mod snippet;
 
 pub use analysis::{
     Analyzer, CHAIN_VERSION, Chain, END_OF_DOCUMENT, FieldAnalyzer, Language, MAX_FIELD_TERM_BYTES,
-    MAX_GRAM_CHARS, MAX_STOP_WORDS, Scratch, StopWords, Tokens, WordRules, next_value,
+    MAX_GRAM_CHARS, MAX_STOP_WORDS, Scratch, StopWords, Tokens, WordRules, next_value, push_token,
 };
 pub use attribute::{AttributeKind, AttributeValue, MAX_KEYWORD_BYTES};
 pub use date::{DATES, format_date, parse_date};

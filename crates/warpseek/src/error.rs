@@ -151,12 +151,6 @@ pub enum OptionsError {
         /// The circumstances under which it has no effect.
         when: &'static str,
     },
-    /// An index with a schema cannot be built on a GPU.
-    #[error("an index with a schema cannot be built on a GPU yet")]
-    SchemaOnGpu,
-    /// An index with positions cannot be built on a GPU.
-    #[error("an index with positions cannot be built on a GPU yet")]
-    PositionsOnGpu,
     /// The ranking function does not have the given parameters.
     #[error("ranking `{ranking}` has neither k1 nor b")]
     NoParameters {

@@ -86,7 +86,7 @@ impl Index {
     ) -> Result<(Self, BuildReport)> {
         let dir = dir.as_ref();
         let overwrite = options.overwrites();
-        let (config, notice) = options.prepared(input_bytes(inputs), options.not_on_gpu(None))?;
+        let (config, notice) = options.prepared(input_bytes(inputs), None)?;
         let mut report = warpseek_index::create(dir, inputs, &config, overwrite, progress)?;
         report.notices.splice(0..0, notice);
         Ok((Index { dir: dir.to_owned(), options: options.clone() }, report))
@@ -139,7 +139,7 @@ impl Index {
     ) -> Result<(Self, BuildReport)> {
         let dir = dir.as_ref();
         let overwrite = options.overwrites();
-        let (config, notice) = options.prepared(input_bytes(inputs), options.not_on_gpu(None))?;
+        let (config, notice) = options.prepared(input_bytes(inputs), None)?;
         let mut report =
             warpseek_index::create_part(dir, inputs, part, &config, overwrite, progress)?;
         report.notices.splice(0..0, notice);
@@ -159,7 +159,7 @@ impl Index {
         I::IntoIter: Send + 'static,
     {
         let dir = dir.as_ref();
-        let (config, notice) = options.prepared(None, options.not_on_gpu(None))?;
+        let (config, notice) = options.prepared(None, None)?;
         let reader = Reader::of_documents(documents, config.reader.clone())?;
         let overwrite = options.overwrites();
         let mut report =
@@ -236,8 +236,8 @@ impl Index {
     /// Adds the documents of files and directories. A document replaces the document with the
     /// same id, if there is one.
     pub fn add_files(&self, inputs: &[PathBuf], progress: &Progress) -> Result<BuildReport> {
-        let not_on_gpu = self.options.not_on_gpu(Some(&self.manifest()?));
-        let (config, notice) = self.options.prepared(input_bytes(inputs), not_on_gpu)?;
+        let manifest = self.manifest()?;
+        let (config, notice) = self.options.prepared(input_bytes(inputs), Some(&manifest))?;
         let mut report = warpseek_index::add(&self.dir, inputs, &config, progress)?;
         report.notices.splice(0..0, notice);
         Ok(report)
@@ -251,8 +251,8 @@ impl Index {
         part: Selection,
         progress: &Progress,
     ) -> Result<BuildReport> {
-        let not_on_gpu = self.options.not_on_gpu(Some(&self.manifest()?));
-        let (config, notice) = self.options.prepared(input_bytes(inputs), not_on_gpu)?;
+        let manifest = self.manifest()?;
+        let (config, notice) = self.options.prepared(input_bytes(inputs), Some(&manifest))?;
         let reader = Reader::open(inputs, config.reader.clone())?.within(part);
         let report = warpseek_index::update(&self.dir, Some(reader), &[], &config, progress)?;
         let mut report = report.added;

@@ -4,8 +4,10 @@
 pub mod count_postings;
 pub mod encode_blocks;
 pub mod find_words;
+pub mod map_reduce;
 pub mod number_words;
 pub mod string_sort;
+pub mod token_values;
 pub mod weigh;
 pub mod word_table;
 
@@ -16,8 +18,10 @@ pub const ALL: &[Source] = &[
     count_postings::SOURCE,
     encode_blocks::SOURCE,
     find_words::SOURCE,
+    map_reduce::SOURCE,
     number_words::SOURCE,
     string_sort::SOURCE,
+    token_values::SOURCE,
     weigh::SOURCE,
     word_table::SOURCE,
 ];
@@ -29,4 +33,6 @@ pub mod common {
 
     /// Words of flat text.
     pub const WORDS: (&str, &str) = ("words.cuh", include_str!("common/words.cuh"));
+    /// The weight of a posting.
+    pub const WEIGHT: (&str, &str) = ("weight.cuh", include_str!("common/weight.cuh"));
 }

@@ -4,6 +4,8 @@
 //! which is sorted by counting. Nothing is therefore compared, and every core has a separate part
 //! of the memory.
 
+mod map_reduce;
+
 use std::borrow::Cow;
 
 use hashbrown::HashTable;
@@ -15,6 +17,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::END_OF_WORD;
 use super::parts::parts_of;
+use super::steps::{HostClock as Clock, Step, Steps};
 use super::{Method, NoWeights, Weigher, Weights, word_at};
 
 /// Bytes of text that a thread processes at a time.
@@ -37,30 +40,49 @@ struct Posting {
 /// pool of rayon has.
 ///
 /// # Panics
-/// Panics if the text has 2^32 bytes or more and the method is to sort strings.
+/// Panics if the text has 2^32 bytes or more and words are not looked up in a dictionary.
 pub fn weigh_on_cpu(
     text: &[u8],
     method: Method<'_>,
     function: RankingFunction,
-) -> Result<Weights<'static>, NoWeights> {
+) -> Result<(Weights<'static>, Steps), NoWeights> {
     let chunks = parts_of(text, CHUNK);
-    let vocabulary = match method {
-        Method::Strings => Some(Vocabulary::new(text, &chunks)),
-        Method::Dictionary(_) => None,
-    };
-    let (terms, number): (usize, &Number<'_>) = match (&vocabulary, method) {
-        (Some(vocabulary), _) => (vocabulary.starts.len(), &|word| vocabulary.rank(text, word)),
-        (None, Method::Dictionary(dictionary)) => (dictionary.len() as usize + 1, &|word| {
-            dictionary.look_up(word).unwrap_or(dictionary.unknown())
-        }),
-        (None, Method::Strings) => (0, &|_| 0),
-    };
+    let mut clock = Clock::start();
+    match method {
+        Method::MapReduce => map_reduce::map_reduce(text, function),
+        Method::Strings => {
+            let vocabulary = Vocabulary::new(text, &chunks);
+            clock.done(Step::Ids);
+            let number = |word: &[u8]| vocabulary.rank(text, word);
+            let mut weights =
+                weigh_ids(&chunks, vocabulary.starts.len(), &number, function, &mut clock)?;
+            let position = |term: &u32| vocabulary.starts[*term as usize];
+            weights.terms = weights.terms.iter().map(position).collect();
+            Ok((weights, clock.stop()))
+        }
+        Method::Dictionary(dictionary) => {
+            let number = |word: &[u8]| dictionary.look_up(word).unwrap_or(dictionary.unknown());
+            let terms = dictionary.len() as usize + 1;
+            let weights = weigh_ids(&chunks, terms, &number, function, &mut clock)?;
+            Ok((weights, clock.stop()))
+        }
+    }
+}
 
+/// Computes weights of terms whose numbers `number` returns. There are `terms` numbers.
+fn weigh_ids(
+    chunks: &[&[u8]],
+    terms: usize,
+    number: &Number<'_>,
+    function: RankingFunction,
+    clock: &mut Clock,
+) -> Result<Weights<'static>, NoWeights> {
     // Steps 1 to 5, in chunks.
     let counted: Vec<Counted> = chunks
         .par_iter()
         .map_init(Memo::default, |memo, chunk| count(chunk, number, memo))
         .collect();
+    clock.done(Step::Counts);
     let mut next = 0;
     let first = |chunk: &Counted| {
         next += chunk.lengths.len() as u32;
@@ -84,7 +106,10 @@ pub fn weigh_on_cpu(
         .into_par_iter()
         .map(|part| weigh(divided.iter().map(|chunk| &chunk[part]), part, &lengths, &weigher))
         .collect();
-    Ok(join(weighed, words, documents, vocabulary.as_ref()))
+    clock.done(Step::Lists);
+    let joined = join(weighed, words, documents);
+    clock.done(Step::Merge);
+    Ok(joined)
 }
 
 fn words(document: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -262,21 +287,13 @@ fn weigh<'a>(
     Part { terms, ends, docs, weights }
 }
 
-fn join(
-    parts: Vec<Part>,
-    words: u64,
-    documents: u32,
-    vocabulary: Option<&Vocabulary>,
-) -> Weights<'static> {
+fn join(parts: Vec<Part>, words: u64, documents: u32) -> Weights<'static> {
     let count = parts.iter().map(|part| part.docs.len()).sum();
     let (mut terms, mut starts) = (Vec::new(), vec![0u32]);
     for part in &parts {
         let base = starts[starts.len() - 1];
         terms.extend(&part.terms);
         starts.extend(part.ends.iter().map(|end| base + end));
-    }
-    if let Some(vocabulary) = vocabulary {
-        terms.iter_mut().for_each(|term| *term = vocabulary.starts[*term as usize]);
     }
     let (mut docs, mut weights) = (vec![0; count], vec![0.0; count]);
     let (mut docs_left, mut weights_left) = (docs.as_mut_slice(), weights.as_mut_slice());

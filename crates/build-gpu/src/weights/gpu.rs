@@ -2,25 +2,27 @@
 //! large is counted in parts, which the host joins.
 #![allow(unsafe_code)]
 
+mod map_reduce;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use bytemuck::Pod;
-use rayon::prelude::*;
 use warpseek_cuda::kernels::load_balance::LoadBalance;
 use warpseek_cuda::kernels::radix_sort::RadixSort;
 use warpseek_cuda::kernels::runs::Runs;
 use warpseek_cuda::kernels::scan::Scan;
 use warpseek_cuda::{Buffer, Device, DeviceError, Pinned, Stream};
-use warpseek_dictionary::{DeviceDictionary, Dictionary};
+use warpseek_dictionary::DeviceDictionary;
 use warpseek_exec::RankingFunction;
 use warpseek_text::{END_OF_DOCUMENT, WordRules};
 
 use super::parts::{Part, join, pieces_of};
-use super::steps::{Clock, Step, Steps};
-use super::{NoWeights, Weigher, Weights};
+use super::steps::{DeviceClock as Clock, Step, Steps};
+use super::{Method, NoWeights, Weigher, Weights};
 use crate::kernels::count_postings::CountPostings;
 use crate::kernels::find_words::FindWords;
+use crate::kernels::map_reduce::MapReduce;
 use crate::kernels::number_words::{KnownWord, NumberWords, TextWords};
 use crate::kernels::string_sort::{Numbers, SortedWords as SortedStrings, StringSort, Strings};
 use crate::kernels::weigh::{Lists, Postings, SortedWords, Weigh};
@@ -38,6 +40,16 @@ pub enum WeighError {
     /// The ranking function has no weights.
     #[error(transparent)]
     Function(#[from] NoWeights),
+    /// The text is too large for MapReduce on this device.
+    #[error(
+        "MapReduce holds all words on the GPU at once, which permits {most} bytes of text, not {bytes}; the other methods count a larger text in parts"
+    )]
+    TextTooLarge {
+        /// Number of bytes of the text.
+        bytes: usize,
+        /// Maximum number of bytes.
+        most: usize,
+    },
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -67,6 +79,8 @@ pub struct GpuWeigher {
     count: CountPostings,
     classes: Buffer<u8>,
     dictionary: Option<DeviceDictionary>,
+    /// The kernels of MapReduce, if that is the method.
+    map_reduce: Option<MapReduce>,
     /// Words whose ids are found at once; empty without a dictionary.
     known: Buffer<KnownWord>,
     room: HashMap<&'static str, Buffer<u8>>,
@@ -111,9 +125,16 @@ struct Counted {
 }
 
 impl GpuWeigher {
-    /// Creates a weigher. With a dictionary, words are sorted by their ids; otherwise they are
-    /// sorted as strings.
-    pub fn new(device: &Device, dictionary: Option<&Dictionary>) -> Result<Self, DeviceError> {
+    /// Creates a weigher.
+    pub fn new(device: &Device, method: Method<'_>) -> Result<Self, DeviceError> {
+        let dictionary = match method {
+            Method::Dictionary(dictionary) => Some(dictionary),
+            Method::Strings | Method::MapReduce => None,
+        };
+        let map_reduce = match method {
+            Method::MapReduce => Some(MapReduce::new(device)?),
+            Method::Strings | Method::Dictionary(_) => None,
+        };
         let stream = device.stream()?;
         let upload = |dictionary| DeviceDictionary::upload(device, &stream, dictionary);
         let room = device.available()? / MEMORY_A_KNOWN_BYTE / size_of::<KnownWord>() as u64;
@@ -134,6 +155,7 @@ impl GpuWeigher {
             count: CountPostings::new(device)?,
             classes: device.upload(&stream, &WordRules::of_words().classes)?,
             dictionary: dictionary.map(upload).transpose()?,
+            map_reduce,
             room: HashMap::new(),
             docs_out: None,
             weights_out: None,
@@ -154,7 +176,8 @@ impl GpuWeigher {
     }
 
     /// Computes the weights of a text (`WordText`). If it does not fit into the memory of the
-    /// device, it is counted in parts, which the host joins.
+    /// device, it is counted in parts, which the host joins; MapReduce fails with
+    /// [`WeighError::TextTooLarge`].
     pub fn weigh(
         &mut self,
         text: HostText<'_>,
@@ -162,10 +185,13 @@ impl GpuWeigher {
     ) -> Result<(Weights<'_>, Steps), WeighError> {
         let most = self.stream.device().available()? + self.held();
         let most = usize::try_from(most / MEMORY_A_BYTE).unwrap_or(usize::MAX).max(LEAST_PART);
-        if text.len() <= most.min(MOST_TEXT) {
-            return self.weigh_whole(text, function);
+        let most = most.min(MOST_TEXT);
+        match (self.map_reduce.clone(), text.len()) {
+            (Some(kernels), bytes) if bytes <= most => self.map_reduce(&kernels, text, function),
+            (Some(_), bytes) => Err(WeighError::TextTooLarge { bytes, most }),
+            (None, bytes) if bytes <= most => self.weigh_whole(text, function),
+            (None, _) => self.weigh_parts(text.bytes()?, most, function),
         }
-        self.weigh_parts(text.bytes()?, most.min(MOST_TEXT), function)
     }
 
     /// Returns the bytes of device memory that are kept for the next text.
@@ -192,8 +218,7 @@ impl GpuWeigher {
         let weigher = Weigher::new(function, counted.documents, counted.words);
         let weigher = weigher.ok_or(NoWeights(function))?;
         // The host computes these weights while the device is still counting.
-        let term_weight = |df: u32| if df == 0 { 0.0 } else { weigher.term(df) };
-        let idfs: Vec<f32> = (0..=counted.documents).into_par_iter().map(term_weight).collect();
+        let idfs = weigher.terms(counted.documents);
         let list_of = self.room("list of posting", count)?;
         self.balance.launch(&stream, &counted.list_starts.slice(..lists), None, None, &list_of)?;
         clock.done(Step::DocumentFrequencies)?;

@@ -1,10 +1,11 @@
-//! The steps of the computation on a device, and the clock that measures them.
+//! The steps of the computation, and the clocks that measure them on the host and on a device.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warpseek_cuda::{DeviceError, Event, Stream};
 
-/// A step of the computation, with the numbers of (Wakatsuki 2016), or a copy before or after.
+/// A step of the computation, with the numbers of (Wakatsuki 2016), or a copy before or after. On
+/// the CPU, some steps of the methods that sort are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Copying the text to the device.
@@ -25,11 +26,24 @@ pub enum Step {
     Weights,
     /// Copying the result to the host.
     CopyOut,
+    /// Words to frequencies, document by document, on the CPU (1 to 5).
+    Counts,
+    /// Sorting and weighing of postings on the CPU (6 to 8).
+    Lists,
+    /// Pairs of word and document, in MapReduce.
+    Map,
+    /// Sorting and grouping of pairs, in MapReduce on a GPU. On the CPU, hash tables group them in
+    /// the map step.
+    Shuffle,
+    /// Lists and weights from groups, in MapReduce.
+    Reduce,
+    /// Merging of the outputs of threads on the CPU.
+    Merge,
 }
 
 impl Step {
-    /// All steps, in order.
-    pub const ALL: [Step; 9] = [
+    /// All steps; those of one method are in order.
+    pub const ALL: [Step; 15] = [
         Step::CopyIn,
         Step::Words,
         Step::Lengths,
@@ -39,6 +53,12 @@ impl Step {
         Step::DocumentFrequencies,
         Step::Weights,
         Step::CopyOut,
+        Step::Counts,
+        Step::Lists,
+        Step::Map,
+        Step::Shuffle,
+        Step::Reduce,
+        Step::Merge,
     ];
 
     /// Returns the name of the step in tables.
@@ -53,25 +73,31 @@ impl Step {
             Step::DocumentFrequencies => "df (6, 7)",
             Step::Weights => "weights (8)",
             Step::CopyOut => "copy out",
+            Step::Counts => "counts (1 to 5)",
+            Step::Lists => "lists (6 to 8)",
+            Step::Map => "map",
+            Step::Shuffle => "shuffle",
+            Step::Reduce => "reduce",
+            Step::Merge => "merge",
         }
     }
 }
 
-/// The time of each step on the device.
+/// The time of each step on the device that computes.
 pub type Steps = Vec<(Step, Duration)>;
 
 /// A clock that measures steps on the device.
-pub(super) struct Clock {
+pub(super) struct DeviceClock {
     stream: Stream,
     begin: Event,
     steps: Vec<(Step, Event)>,
 }
 
-impl Clock {
+impl DeviceClock {
     pub(super) fn start(stream: &Stream) -> Result<Self, DeviceError> {
         let begin = stream.device().event()?;
         stream.record(&begin)?;
-        Ok(Clock { stream: stream.clone(), begin, steps: Vec::new() })
+        Ok(DeviceClock { stream: stream.clone(), begin, steps: Vec::new() })
     }
 
     /// Ends a step: all work since the previous step belongs to it.
@@ -91,5 +117,28 @@ impl Clock {
             before = event;
         }
         Ok(times)
+    }
+}
+
+/// A clock that measures steps on the host.
+pub(super) struct HostClock {
+    last: Instant,
+    steps: Steps,
+}
+
+impl HostClock {
+    pub(super) fn start() -> Self {
+        HostClock { last: Instant::now(), steps: Steps::new() }
+    }
+
+    /// Ends a step: all work since the previous step belongs to it.
+    pub(super) fn done(&mut self, step: Step) {
+        let now = Instant::now();
+        self.steps.push((step, now - self.last));
+        self.last = now;
+    }
+
+    pub(super) fn stop(self) -> Steps {
+        self.steps
     }
 }

@@ -22,8 +22,8 @@ enum BuildDeviceName {
 /// The device of a build, and its limits.
 #[derive(Args)]
 #[command(next_help_heading = "Device")]
-pub(super) struct BuildDeviceOptions {
-    /// Device that splits text into words and sorts them. The index does not depend on it
+pub(crate) struct BuildDeviceOptions {
+    /// Device that distinguishes words, sorts them and counts them. The index does not depend on it
     #[arg(long, value_enum, default_value_t)]
     device: BuildDeviceName,
     /// Number of the GPU (see `warpseek devices`) [default: 0]
@@ -35,7 +35,7 @@ pub(super) struct BuildDeviceOptions {
 }
 
 impl BuildDeviceOptions {
-    pub(super) fn apply(&self, mut options: IndexOptions) -> Result<IndexOptions, Failure> {
+    pub(crate) fn apply(&self, mut options: IndexOptions) -> Result<IndexOptions, Failure> {
         let device = match self.device {
             BuildDeviceName::Cpu => BuildDevice::Cpu,
             BuildDeviceName::Cuda => BuildDevice::Cuda,

@@ -13,7 +13,9 @@ use serde_json::json;
 use warpseek::devices::Device;
 use warpseek::query::RankingParameters;
 use warpseek::research::DocumentWords;
-use warpseek::research::weights::{GpuWeigher, HostText, Method, Weights, weigh_on_cpu};
+use warpseek::research::weights::{
+    GpuWeigher, HostText, Method, WeighError, Weights, weigh_on_cpu,
+};
 use warpseek::text::Format;
 use warpseek::vocabulary::Dictionary;
 use warpseek::{Analyzer, IndexOptions, Progress, RankingFunction};
@@ -32,6 +34,10 @@ enum MethodName {
     Pp,
     /// Sort the ids of words in a dictionary
     Ppd,
+    /// MapReduce with hash tables, in the manner of Phoenix++ (with --device cpu)
+    Mrp,
+    /// MapReduce with sorting, in the manner of Mars (with --device cuda)
+    Mrm,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -59,6 +65,7 @@ Examples:
   warpseek weights docs.jsonl -o weights.arrow --rank bm25 --k1 0.9 --b 0.4
   warpseek dictionary build docs.jsonl -o docs.dictionary
   warpseek weights docs.jsonl -o weights.arrow --dictionary docs.dictionary --device cuda
+  warpseek weights docs.jsonl -o weights.arrow --method mrm --device cuda
   warpseek weights docs.words --stats                      counts only")]
 pub(crate) struct Options {
     /// Files or directories to read; `-` is standard input. Files ending in .gz or .zst are
@@ -120,7 +127,8 @@ pub(crate) struct Options {
     /// Number of the GPU (see `warpseek devices`) [default: 0]
     #[arg(long, value_name = "N", help_heading = "Device")]
     gpu: Option<u32>,
-    /// Limit of GPU memory, e.g. 8G; under a low limit, text is counted in parts [default: all]
+    /// Limit of GPU memory, e.g. 8G; under a low limit, pp and ppd count text in parts, and mrm
+    /// fails [default: all]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Device")]
     gpu_memory: Option<usize>,
     #[command(flatten)]
@@ -160,7 +168,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         note("the input has no documents");
     }
     let text = words.text.bytes();
-    let method = dictionary.as_ref().map_or(Method::Strings, Method::Dictionary);
+    let method = match (options.method, &dictionary) {
+        (Some(MethodName::Mrp | MethodName::Mrm), _) => Method::MapReduce,
+        (_, Some(dictionary)) => Method::Dictionary(dictionary),
+        (_, None) => Method::Strings,
+    };
     let finish = |weights: &Weights<'_>| -> Result<(), Failure> {
         progress.check()?;
         if let Some(file) = &options.output {
@@ -181,16 +193,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     match device {
         Some(device) => {
-            let mut weigher = GpuWeigher::new(&device, dictionary.as_ref())?;
-            let (weights, _) =
-                weigher.weigh(HostText::Slice(text), function).map_err(Failure::broken)?;
+            let mut weigher = GpuWeigher::new(&device, method)?;
+            let weighed = weigher.weigh(HostText::Slice(text), function);
+            let (weights, _) = weighed.map_err(|error| match error {
+                WeighError::TextTooLarge { .. } => {
+                    Failure::user(format!("{error}; use --method pp, or raise --gpu-memory"))
+                }
+                error => Failure::broken(error),
+            })?;
             finish(&weights)?;
         }
         None => {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads.get()).build();
             let pool = pool.map_err(Failure::broken)?;
-            let weights = pool.install(|| weigh_on_cpu(text, method, function));
-            finish(&weights.map_err(Failure::user)?)?;
+            let weighed = pool.install(|| weigh_on_cpu(text, method, function));
+            let (weights, _) = weighed.map_err(Failure::user)?;
+            finish(&weights)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -208,12 +226,28 @@ impl Options {
             let problem = "--gpu and --gpu-memory have no effect on the CPU; add --device cuda";
             return Err(Failure::user(problem));
         }
+        match (self.method, self.device) {
+            (Some(MethodName::Mrp), DeviceName::Cuda) => {
+                return Err(Failure::user(
+                    "--method mrp runs on the CPU; omit --device cuda, or use --method mrm",
+                ));
+            }
+            (Some(MethodName::Mrm), DeviceName::Cpu) => {
+                return Err(Failure::user(
+                    "--method mrm runs on a GPU; add --device cuda, or use --method mrp",
+                ));
+            }
+            _ => {}
+        }
         match (self.method, &self.dictionary) {
             (Some(MethodName::Ppd), None) => Err(Failure::user(
                 "--method ppd needs a dictionary; build one with `warpseek dictionary build INPUT -o FILE` and pass `--dictionary FILE`",
             )),
             (Some(MethodName::Pp), Some(_)) => Err(Failure::user(
                 "--method pp sorts words as strings and uses no dictionary; omit --method or --dictionary",
+            )),
+            (Some(MethodName::Mrp | MethodName::Mrm), Some(_)) => Err(Failure::user(
+                "MapReduce groups words as strings and uses no dictionary; omit --method or --dictionary",
             )),
             (_, None) => Ok(None),
             (_, Some(file)) => Ok(Some(Dictionary::open(file).map_err(warpseek::Error::from)?)),

@@ -71,6 +71,8 @@ fn a_dictionary_and_a_gpu_give_the_same_weights() {
         "--device cuda",
         "--device cuda --method ppd --dictionary d.dictionary",
         "--device cuda --gpu-memory 1M",
+        "--method mrp",
+        "--device cuda --method mrm",
     ]
     .iter()
     .enumerate()
@@ -84,6 +86,11 @@ fn a_dictionary_and_a_gpu_give_the_same_weights() {
         .run("weights docs.jsonl -o few.tsv -q --rank bm25 --dictionary few.dictionary", "")
         .ok();
     let few = machine.0.read("few.tsv");
+    let many = format!("{{\"id\":\"a\",\"text\":\"{}\"}}\n", "apple pie ".repeat(5000));
+    machine.0.write("many.jsonl", &many);
+    machine
+        .run("weights many.jsonl -o many.tsv -q --device cuda --method mrm --gpu-memory 1M", "")
+        .fails(2, &["--method pp", "--gpu-memory"]);
     let known = |text: &str| {
         text.lines().filter(|line| line.starts_with("appl")).map(str::to_owned).collect::<Vec<_>>()
     };
@@ -96,6 +103,13 @@ fn wrong_options_of_weights_are_refused() {
     let space = space();
     space.run("weights docs.jsonl").fails(2, &["--output"]);
     space.run("weights docs.jsonl -o w.tsv --method ppd").fails(2, &["dictionary build"]);
+    space.run("weights docs.jsonl -o w.tsv --method mrm").fails(2, &["--device cuda", "mrp"]);
+    space
+        .run("weights docs.jsonl -o w.tsv --method mrp --device cuda")
+        .fails(2, &["--device cuda", "mrm"]);
+    space
+        .run("weights docs.jsonl -o w.tsv --method mrp --dictionary d")
+        .fails(2, &["--dictionary", "strings"]);
     space.run("weights docs.jsonl -o w.tsv --gpu 1").fails(2, &["--device cuda"]);
     space.run("weights docs.jsonl -o w.tsv --b 2").fails(2, &["b", "between 0 and 1"]);
     space.run("weights docs.jsonl -o w.tsv --rank cosine").fails(2, &["wakatsuki"]);
@@ -128,6 +142,41 @@ fn an_index_built_on_a_gpu_is_the_same() {
         }
     }
     machine.run("index docs.jsonl -o x --gpu-memory 1M", "").fails(2, &["--device cuda"]);
+}
+
+#[test]
+fn indexes_of_every_kind_are_the_same_from_a_gpu() {
+    let machine = Machine::new();
+    machine.0.write("docs.jsonl", DOCS);
+    machine.0.write("vectors.jsonl", "{\"id\":\"v\",\"vector\":{\"a b\":1.5,\"c\":2}}\n");
+    machine.0.write("more.jsonl", "{\"id\":\"d\",\"title\":\"More pears\",\"text\":\"a pie\"}\n");
+    let schema = r#"{"text": [{"name": "title"}, {"name": "text", "analyzer": "plain"}]}"#;
+    machine.0.write("schema.json", schema);
+    for (number, (build, add)) in [
+        ("index docs.jsonl --schema schema.json", "add"),
+        ("index docs.jsonl --schema schema.json --positions", "add"),
+        ("index docs.jsonl --positions", "add"),
+        ("index vectors.jsonl", ""),
+        ("ngram index docs.jsonl", "ngram add"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (cpu, gpu) = (format!("cpu{number}"), format!("gpu{number}"));
+        for (dir, device) in [(&cpu, "cpu"), (&gpu, "cuda")] {
+            machine.run(&format!("{build} -o {dir} -q --device {device}"), "").ok();
+            if !add.is_empty() {
+                machine.run(&format!("{add} {dir} more.jsonl -q --device {device}"), "").ok();
+            }
+        }
+        assert_eq!(machine.0.list(&cpu), machine.0.list(&gpu), "{build}");
+        for file in machine.0.list(&cpu).iter().filter(|file| *file != "lock") {
+            let bytes =
+                |dir: &str| std::fs::read(machine.0.path(&format!("{dir}/{file}"))).unwrap();
+            assert_eq!(bytes(&cpu), bytes(&gpu), "{build}: {file}");
+        }
+    }
+    machine.run("ngram index docs.jsonl -o x --gpu 1", "").fails(2, &["--device cuda"]);
 }
 
 #[test]

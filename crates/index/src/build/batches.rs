@@ -5,8 +5,10 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpseek_text::Analyzer;
+use warpseek_codec::varint;
+use warpseek_text::{Analyzer, Schema};
 
+use super::flat::TextBatch;
 use super::invert::write_postings;
 use super::run::{Run, RunWriter};
 use super::sorted::SortedLists;
@@ -19,10 +21,15 @@ pub trait InverterFactory: Debug + Send + Sync {
 }
 
 /// Options for an inverter.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct InverterOptions {
-    /// Analyzer that turns words into terms.
+    /// Analyzer that turns words into terms, without a schema.
     pub analyzer: Analyzer,
+    /// The schema, whose fields have analyzers of their own. The number of its field precedes
+    /// each term.
+    pub schema: Option<Arc<Schema>>,
+    /// Number of sections of a document: one for each text field of the segment, at least one.
+    pub fields: usize,
     /// Maximum number of threads.
     pub threads: usize,
     /// True if blocks in the codec `bitpack` are useful, because documents keep their order and
@@ -32,9 +39,8 @@ pub struct InverterOptions {
 
 /// An inverter of the documents of a segment.
 pub trait BatchInverter: Send {
-    /// Adds the flat text (`Analyzer::flatten`) of the next documents, each of which ends with
-    /// `END_OF_DOCUMENT`, and the number of these documents. It may block until there is space.
-    fn add(&mut self, text: Vec<u8>, documents: usize) -> Result<()>;
+    /// Adds the next documents. It may block until there is space.
+    fn add(&mut self, documents: TextBatch) -> Result<()>;
     /// Inverts the remaining documents. When this returns, the sink has all lists.
     fn finish(self: Box<Self>) -> Result<DocumentFacts>;
 }
@@ -42,9 +48,10 @@ pub trait BatchInverter: Send {
 /// Facts about all documents that an inverter has determined.
 #[derive(Clone, Debug, Default)]
 pub struct DocumentFacts {
-    /// Number of terms of each document.
+    /// Number of terms of each section: of each field of the first document, then of the second
+    /// one. Empty for n-grams.
     pub lengths: Vec<u32>,
-    /// Norm of each document (`warpseek_core::cosine`).
+    /// Norm of each document (`warpseek_core::cosine`). Empty for n-grams and with a schema.
     pub norms: Vec<f32>,
     /// Notices for the user, for example that a GPU failed.
     pub notices: Vec<String>,
@@ -88,12 +95,16 @@ impl RunSink {
         let mut runs = self.runs.0.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.scratch.join(format!("batches-{}", runs.len()));
         let mut writer = RunWriter::create(&path)?;
-        let mut postings = Vec::new();
+        let (mut postings, mut positions, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
         for rank in 0..lists.terms() {
             postings.clear();
             let count = write_postings(lists.postings(rank), &mut postings);
             if count > 0 {
-                writer.add(lists.term(rank), count, &postings, &[])?;
+                positions.clear();
+                lists.load_positions(rank, &mut positions);
+                bytes.clear();
+                positions.iter().for_each(|&gap| varint::write(&mut bytes, u64::from(gap)));
+                writer.add(lists.term(rank), count, &postings, &bytes)?;
             }
         }
         writer.finish()?;

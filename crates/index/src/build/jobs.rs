@@ -37,8 +37,11 @@ pub(super) struct SortedJob<'a> {
 impl Job for SortedJob<'_> {
     fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()> {
         self.ranks.clone().try_for_each(|rank| {
-            let load = |out: &mut _, _: Option<&mut Vec<u32>>| {
+            let load = |out: &mut _, positions: Option<&mut Vec<u32>>| {
                 self.lists.load(rank, out);
+                if let Some(positions) = positions {
+                    self.lists.load_positions(rank, positions);
+                }
                 Ok(())
             };
             f(self.lists.term(rank), &load, Some(SortedList::new(self.lists, rank)))

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use warpseek_codec::CodecId;
 use warpseek_core::limits::MAX_DOCS;
-use warpseek_text::{Document, END_OF_DOCUMENT, GramScratch, RawBatch, Reader, Scratch};
+use warpseek_text::{Document, GramScratch, RawBatch, Reader};
 
 use super::admission::{Admission, Parsed};
 use super::batches::{BatchInverter, InverterOptions, RunSink, Runs};
 use super::config::{BuildConfig, BuildReport, Phase, Progress};
-use super::invert::{DocumentFact, Inverter};
+use super::flat::Flattener;
+use super::invert::Inverter;
 use super::jobs::sorted_jobs;
 use super::lacks::Lacks;
 use super::run::{Run, RunSource, spill};
@@ -127,11 +128,8 @@ pub(crate) fn build_segment(
     let (reader, _) = pipeline.reader.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut notices = reader.notices().to_vec();
     notices.extend(output.lacks.notices(manifest, old.is_none()));
-    match output.inverter.take() {
-        Some(inverter) if admission.content != Some(Content::Vector) => {
-            notices.extend(finish_inverter(inverter, &mut output.segment)?);
-        }
-        _ => {}
+    if let Some(inverter) = output.inverter.take() {
+        notices.extend(finish_inverter(inverter, &mut output.segment)?);
     }
     let mut runs: Vec<Run> =
         (0..spilled).map(|i| Run::open(&run_path(scratch.path(), i))).collect::<Result<_>>()?;
@@ -190,18 +188,25 @@ fn admission(manifest: &Manifest, config: &BuildConfig, old: Option<&Snapshot>) 
     admission
 }
 
-/// Starts the inverter outside of the workers, if there is one and it can invert the documents.
+/// Starts the inverter outside of the workers, if there is one.
 fn start_inverter(
     manifest: &Manifest,
     config: &BuildConfig,
     sink: RunSink,
 ) -> Option<Result<Box<dyn BatchInverter>>> {
-    let flat = manifest.grams.is_none() && manifest.schema.is_none() && !manifest.positions;
-    let factory = config.inverter.as_ref().filter(|_| flat)?;
-    let is_plain = manifest.codec == CodecId::BitPack && manifest.impacts.is_none();
+    let factory = config.inverter.as_ref()?;
+    let is_plain = manifest.codec == CodecId::BitPack
+        && manifest.impacts.is_none()
+        && manifest.grams.is_none();
     let in_order = !config.reorder && config.reader.order_field.is_none();
-    let (analyzer, threads) = (config.analyzer, config.threads.max(1));
-    Some(factory.start(InverterOptions { analyzer, threads, blocks: is_plain && in_order }, sink))
+    let options = InverterOptions {
+        analyzer: manifest.analyzer,
+        schema: manifest.schema.clone(),
+        fields: manifest.positioned().len(),
+        threads: config.threads.max(1),
+        blocks: is_plain && in_order,
+    };
+    Some(factory.start(options, sink))
 }
 
 /// Inverts the remaining documents and enters the facts about all documents in the segment's
@@ -213,8 +218,15 @@ fn finish_inverter(
     let facts = inverter.finish()?;
     let has_norms = segment.has_norms();
     let table = &mut segment.table;
-    assert_eq!(facts.lengths.len(), table.lengths.len(), "documents that were inverted");
-    table.lengths = facts.lengths;
+    // Lengths of documents with n-grams are known already.
+    if facts.lengths.is_empty() {
+        return Ok(facts.notices);
+    }
+    let (fields, documents) = (1 + table.more.len(), table.lengths.len());
+    assert_eq!(facts.lengths.len(), fields * documents, "documents that were inverted");
+    let of_field = |field: usize| facts.lengths[field..].iter().step_by(fields).copied();
+    table.lengths = of_field(0).collect();
+    table.more = (1..fields).map(|field| of_field(field).collect()).collect();
     table.norms = if has_norms { facts.norms } else { Vec::new() };
     Ok(facts.notices)
 }
@@ -336,21 +348,15 @@ impl Pipeline<'_> {
         let mut facts = Vec::with_capacity(records.len());
         let mut chunk = StoreChunk::default();
         let (mut replaced, mut part) = (Vec::new(), first);
-        let (mut flat, mut words) = (Vec::new(), Scratch::default());
+        let mut flattener = self.elsewhere.then(|| Flattener::new(self.manifest));
         let mut lacks = Lacks::new(self.manifest);
         for record in &records {
             let Ok(document) = &record.document else { continue };
             lacks.look(document, (number, batch, record.number));
-            let fact = match &self.config.grams {
-                None if self.elsewhere && document.vector.is_none() => {
-                    for text in [&document.title, &document.text] {
-                        self.config.analyzer.flatten(&mut words, text, &mut flat);
-                    }
-                    flat.push(END_OF_DOCUMENT);
-                    DocumentFact::default()
-                }
-                None => inverter.add(part, document),
-                Some(grams) => inverter.add_grams(part, document, grams),
+            let fact = match (&mut flattener, &self.config.grams) {
+                (Some(flattener), _) => flattener.add(document, record.parts),
+                (None, None) => inverter.add(part, document),
+                (None, Some(grams)) => inverter.add_grams(part, document, grams),
             };
             part += record.parts;
             facts.push((fact, document));
@@ -365,8 +371,8 @@ impl Pipeline<'_> {
         self.progress.add_documents(facts.len() as u64);
 
         let done = self.output.enter(number, |output| -> Result<usize> {
-            if let Some(inverter) = &mut output.inverter {
-                inverter.add(std::mem::take(&mut flat), facts.len())?;
+            if let (Some(inverter), Some(flat)) = (&mut output.inverter, &mut flattener) {
+                inverter.add(flat.take())?;
             }
             let segment = &mut output.segment;
             for (fact, document) in &facts {

@@ -219,7 +219,12 @@ impl Part for RunPart<'_> {
 
     fn load(&self, out: &mut Vec<(u32, u32)>, positions: Option<&mut Vec<u32>>) -> Result<()> {
         match *self {
-            RunPart::Memory { lists, rank } => lists.load(rank, out),
+            RunPart::Memory { lists, rank } => {
+                lists.load(rank, out);
+                if let Some(positions) = positions {
+                    lists.load_positions(rank, positions);
+                }
+            }
             RunPart::Written { path, list: RunList { postings, positions: bytes, count } } => {
                 let malformed = || IndexError::corrupt(path, "the run is malformed");
                 if let Some(positions) = positions {

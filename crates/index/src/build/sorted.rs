@@ -21,6 +21,9 @@ pub struct ListBatch {
     pub docs: Vec<u32>,
     /// Frequencies of the documents.
     pub freqs: Vec<u32>,
+    /// Positions of words, as many for each posting as its frequency says; empty if there are
+    /// none.
+    pub positions: Vec<u32>,
 }
 
 impl ListBatch {
@@ -29,7 +32,21 @@ impl ListBatch {
         // A list also has an entry among the lists of its term, with a cursor and a number while
         // they are sorted.
         let of_lists = 12 * self.terms.len();
-        of_lists + 4 * (self.terms.len() + self.starts.len() + self.docs.len() + self.freqs.len())
+        let of_postings = 4 * (self.docs.len() + self.freqs.len() + self.positions.len());
+        of_lists + 4 * (self.terms.len() + self.starts.len()) + of_postings
+    }
+
+    /// Returns the start of the positions of each list; empty if there are no positions.
+    fn position_starts(&self) -> Vec<u32> {
+        if self.positions.is_empty() {
+            return Vec::new();
+        }
+        let mut start = 0;
+        let of_list = |range: &[u32]| {
+            let freqs = &self.freqs[range[0] as usize..range[1] as usize];
+            (start, start += freqs.iter().sum::<u32>()).0
+        };
+        self.starts.windows(2).map(of_list).collect()
     }
 }
 
@@ -41,6 +58,8 @@ pub struct SortedLists {
     /// End of each term in `term_bytes`.
     term_ends: Vec<usize>,
     batches: Vec<ListBatch>,
+    /// The start of the positions of each list, by batch.
+    position_starts: Vec<Vec<u32>>,
     locations: Locations,
     blocks: Option<EncodedBlocks>,
 }
@@ -179,6 +198,12 @@ impl SortedLists {
         let mut ranks = vec![NONE; numbers.iter().max().map_or(0, |&most| most as usize + 1)];
         (0..).zip(numbers).for_each(|(rank, &number)| ranks[number as usize] = rank);
         sorted.locations = Locations::new(&batches, &ranks, sorted.terms());
+        let of_batches = |part: Range<usize>| -> Vec<Vec<u32>> {
+            batches[part].iter().map(ListBatch::position_starts).collect()
+        };
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let per_part = batches.len().div_ceil(threads).max(1);
+        sorted.position_starts = in_parts(batches.len(), per_part, of_batches).concat();
         sorted.batches = batches;
         sorted
     }
@@ -225,6 +250,22 @@ impl SortedLists {
     pub(super) fn load(&self, rank: usize, out: &mut Vec<(u32, u32)>) {
         for (docs, freqs) in self.postings(rank) {
             out.extend(docs.iter().copied().zip(freqs.iter().copied()));
+        }
+    }
+
+    /// Appends the positions of a term: the first one of each posting, followed by distances.
+    pub(super) fn load_positions(&self, rank: usize, out: &mut Vec<u32>) {
+        for &(batch, list) in self.locations.of(rank) {
+            let (batch, list) = (batch as usize, list as usize);
+            let Some(&start) = self.position_starts[batch].get(list) else { continue };
+            let ListBatch { starts, freqs, positions, .. } = &self.batches[batch];
+            let mut rest = &positions[start as usize..];
+            for &freq in &freqs[starts[list] as usize..starts[list + 1] as usize] {
+                let (of_posting, after) = rest.split_at(freq as usize);
+                let gaps = of_posting.windows(2).map(|pair| pair[1] - pair[0]);
+                out.extend(of_posting.first().copied().into_iter().chain(gaps));
+                rest = after;
+            }
         }
     }
 

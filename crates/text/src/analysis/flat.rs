@@ -11,6 +11,8 @@ use std::ops::Range;
 use warpseek_core::limits::MAX_TERM_BYTES;
 
 use super::ascii::{self, CORE, DIGIT, LETTER};
+use super::chain::Tokens;
+use super::field_analyzer::FieldAnalyzer;
 use super::segment::{self, Stretch};
 use super::{Analyzer, Scratch};
 
@@ -53,6 +55,11 @@ impl WordRules {
         classes[0x80..].fill(LITERAL);
         classes[usize::from(END_OF_DOCUMENT)] = 0;
         WordRules { classes, lower }
+    }
+
+    /// Returns the rules for the fields of a schema: those of [`FieldAnalyzer::flatten`].
+    pub fn of_fields() -> Self {
+        Self::of(Analyzer::Plain)
     }
 
     /// Returns the rules for text that has been divided into words: words between white space,
@@ -142,6 +149,23 @@ impl Analyzer {
     }
 }
 
+impl FieldAnalyzer {
+    /// Appends the flat text of `text` by [`WordRules::of_fields`], without [`END_OF_DOCUMENT`].
+    /// Words that these rules do not find, because the analyzer has others, become literals. Words
+    /// that are too long for a term are left out.
+    pub fn flatten(&self, scratch: &mut Scratch, text: &str, out: &mut Vec<u8>) {
+        let chain = self.chain();
+        if chain.tokens == Tokens::Unicode && chain.lower && !chain.fold {
+            return Analyzer::Plain.flatten(scratch, text, out);
+        }
+        self.for_each_word(scratch, text, |word, _, _| {
+            if (1..=MAX_TERM_BYTES).contains(&word.len()) {
+                push_literal(out, word);
+            }
+        });
+    }
+}
+
 /// Appends text that may contain [`END_OF_DOCUMENT`], replacing it by a blank, since it separates
 /// words, too.
 fn push_without_end(out: &mut Vec<u8>, text: &[u8]) {
@@ -153,9 +177,15 @@ fn push_without_end(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 fn push_literal(out: &mut Vec<u8>, word: &str) {
+    push_token(word.as_bytes(), out);
     out.push(b' ');
-    out.extend(word.bytes().flat_map(|byte| [UPPER | byte >> 4, LOWER | byte & 15]));
+}
+
+/// Appends a token of any bytes as a literal, with a blank before it. In a text that consists of
+/// tokens alone, there are therefore as many tokens as blanks. The token must not be empty.
+pub fn push_token(token: &[u8], out: &mut Vec<u8>) {
     out.push(b' ');
+    out.extend(token.iter().flat_map(|byte| [UPPER | byte >> 4, LOWER | byte & 15]));
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub use chain::{
     CHAIN_VERSION, Chain, MAX_FIELD_TERM_BYTES, MAX_GRAM_CHARS, MAX_STOP_WORDS, Tokens,
 };
 pub use field_analyzer::FieldAnalyzer;
-pub use flat::{END_OF_DOCUMENT, WordRules};
+pub use flat::{END_OF_DOCUMENT, WordRules, push_token};
 pub use language::Language;
 pub use stop_words::StopWords;
 

@@ -9,7 +9,7 @@ use warpseek_cuda::Device;
 use warpseek_index::BuildConfig;
 
 use super::opener::Opener;
-use crate::error::{OptionsError, Result};
+use crate::error::Result;
 
 /// The device that inverts documents while an index is built. All devices produce the same index,
 /// byte for byte.
@@ -23,10 +23,10 @@ pub enum BuildDevice {
     /// The CPU.
     #[default]
     Cpu,
-    /// A GPU. It is an error if it cannot be used, or if the index has a schema or positions.
+    /// A GPU. It is an error if it cannot be used.
     Cuda,
-    /// A GPU if there is one and the input is large enough to benefit. If it fails, or if the
-    /// index has a schema or positions, the CPU takes over, and the report says so.
+    /// A GPU if there is one and the input is large enough to benefit; the CPU for n-grams, which
+    /// it builds as fast. If a GPU fails, the CPU takes over, and the report says so.
     Auto,
 }
 
@@ -62,23 +62,18 @@ impl fmt::Debug for BuildOn {
 
 impl BuildOn {
     /// Adds the GPU to a configuration if it is to be used for this number of bytes of input, if
-    /// known. Returns the reason why no GPU is used although the options ask for one.
+    /// known, and for n-grams if `has_grams`. Returns the reason why no GPU is used although the
+    /// options ask for one.
     pub(crate) fn prepare(
         &self,
         config: &mut BuildConfig,
         bytes: Option<u64>,
-        not_on_gpu: Option<OptionsError>,
+        has_grams: bool,
     ) -> Result<Option<String>> {
-        if let Some(reason) = not_on_gpu {
-            return match self.device {
-                BuildDevice::Cpu => Ok(None),
-                BuildDevice::Cuda => Err(reason.into()),
-                BuildDevice::Auto => Ok(Some(format!("the index is built on the CPU: {reason}"))),
-            };
-        }
         let on_failure = match self.device {
             BuildDevice::Cpu => return Ok(None),
             BuildDevice::Cuda => OnFailure::Stop,
+            BuildDevice::Auto if has_grams => return Ok(None),
             BuildDevice::Auto if bytes.is_some_and(|bytes| bytes < WORTH_A_GPU) => return Ok(None),
             BuildDevice::Auto => OnFailure::UseCpu,
         };

@@ -9,7 +9,7 @@ use warpseek_index::{BuildConfig, Impacts, Manifest, OnError, StoreMode};
 use warpseek_text::{Analyzer, FieldNames, Format, GramConfig, Schema};
 
 use super::build_device::{BuildDevice, BuildOn};
-use crate::error::{OptionsError, Result};
+use crate::error::Result;
 
 /// Options for building and changing an index.
 ///
@@ -48,26 +48,17 @@ impl IndexOptions {
         self.overwrite
     }
 
-    /// Returns the reason why a GPU cannot build the index, if there is one. `manifest` is that
-    /// of the existing index, if there is one.
-    pub(crate) fn not_on_gpu(&self, manifest: Option<&Manifest>) -> Option<OptionsError> {
-        let has_schema = manifest.is_some_and(|manifest| manifest.schema.is_some());
-        if has_schema || self.config.reader.schema.is_some() {
-            return Some(OptionsError::SchemaOnGpu);
-        }
-        let positions = manifest.map_or(self.config.positions, |manifest| manifest.positions);
-        positions.then_some(OptionsError::PositionsOnGpu)
-    }
-
     /// Returns the configuration for a build over `bytes` of input, with a GPU if one is to be
-    /// used. The second value is the reason why no GPU is used although the options ask for one.
+    /// used; `manifest` is that of the existing index, if there is one. The second value
+    /// is the reason why no GPU is used although the options ask for one.
     pub(crate) fn prepared(
         &self,
         bytes: Option<u64>,
-        not_on_gpu: Option<OptionsError>,
+        manifest: Option<&Manifest>,
     ) -> Result<(BuildConfig, Option<String>)> {
         let mut config = self.config.clone();
-        let notice = self.build_on.prepare(&mut config, bytes, not_on_gpu)?;
+        let grams = manifest.map_or(config.grams, |manifest| manifest.grams);
+        let notice = self.build_on.prepare(&mut config, bytes, grams.is_some())?;
         Ok((config, notice))
     }
 

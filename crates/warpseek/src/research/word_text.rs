@@ -28,7 +28,7 @@ const REASONS: usize = 10;
 /// std::fs::write(&file, "1\tan apple\n2\tapples and pears\n").unwrap();
 /// let words = DocumentWords::of_files(&[file], &IndexOptions::new(), &Progress::default())?;
 /// let bm25 = RankingFunction::Bm25 { k1: 0.9, b: 0.4 };
-/// let weights = weigh_on_cpu(words.text.bytes(), Method::Strings, bm25).unwrap();
+/// let (weights, _) = weigh_on_cpu(words.text.bytes(), Method::Strings, bm25).unwrap();
 /// assert_eq!((weights.documents, weights.terms.len(), weights.docs.len()), (2, 2, 3));
 /// # Ok::<(), warpseek::Error>(())
 /// ```

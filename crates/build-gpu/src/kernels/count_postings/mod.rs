@@ -19,14 +19,16 @@ pub(crate) struct CountPostings {
     keys: Kernel,
 }
 
-/// Occurrences of terms, sorted and divided into runs of the same term and document.
+/// Occurrences of terms, sorted and divided into runs of the same term and section.
 pub(crate) struct Occurrences<'a> {
     /// The start of each run, and the end of the last one.
     pub(crate) runs: &'a Buffer<u32>,
     /// The term of each occurrence.
     pub(crate) terms: &'a Buffer<u32>,
-    /// The document of each occurrence, counted from 0.
-    pub(crate) docs: &'a Buffer<u32>,
+    /// The section of each occurrence, counted from 0.
+    pub(crate) sections: &'a Buffer<u32>,
+    /// Number of sections of a document.
+    pub(crate) fields: usize,
     /// The number that the first document gets.
     pub(crate) first_doc: u32,
 }
@@ -38,11 +40,11 @@ pub(crate) struct Postings<'a> {
     pub(crate) freqs: &'a Buffer<u32>,
 }
 
-/// The sums over documents, which must be 0 before.
+/// The sums over sections, which must be 0 before.
 pub(crate) struct Sums<'a> {
-    /// The length of each document.
+    /// The length of each section.
     pub(crate) lengths: &'a Buffer<u32>,
-    /// The sum of squares of each document, without those that the table does not have.
+    /// The sum of squares of each section, without those that the table does not have.
     pub(crate) squares: &'a Buffer<u64>,
     /// The largest frequency whose square the table does not have.
     pub(crate) most: &'a Buffer<u32>,
@@ -57,14 +59,15 @@ impl CountPostings {
         })
     }
 
-    /// Writes a posting for each run, and adds its frequency to the sums of its document.
+    /// Writes a posting for each run, and adds its frequency to the sums of its section.
     /// `squares` is the table of squares by frequency.
     ///
     /// # Safety
-    /// Runs must lie within the occurrences, and documents must be below the number of sums.
+    /// Runs must lie within the occurrences, and sections must be below the number of sums.
     ///
     /// # Panics
-    /// Panics if lengths differ, or if there is not one more start than postings.
+    /// Panics if lengths differ, if there is not one more start than postings, or if there are no
+    /// fields.
     pub(crate) unsafe fn count(
         &self,
         stream: &Stream,
@@ -76,13 +79,15 @@ impl CountPostings {
         let count = postings.terms.len();
         assert!(postings.docs.len() == count && postings.freqs.len() == count, "postings");
         assert!(occurrences.runs.len() > count, "starts of {count} runs");
-        assert_eq!(occurrences.terms.len(), occurrences.docs.len(), "occurrences");
-        assert_eq!(sums.lengths.len(), sums.squares.len(), "sums of documents");
+        assert_eq!(occurrences.terms.len(), occurrences.sections.len(), "occurrences");
+        assert!(occurrences.fields > 0, "documents without sections");
+        assert_eq!(sums.lengths.len(), sums.squares.len(), "sums of sections");
         let args = Args::new()
             .buffer(occurrences.runs)
             .value(count as u32)
             .buffer(occurrences.terms)
-            .buffer(occurrences.docs)
+            .buffer(occurrences.sections)
+            .value(occurrences.fields as u32)
             .value(occurrences.first_doc)
             .buffer(squares)
             .value(squares.len() as u32)

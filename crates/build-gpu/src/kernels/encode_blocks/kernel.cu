@@ -26,6 +26,7 @@ struct Lists {
 struct Start {
     uint32_t at;        // postings that come before it
     uint32_t is_first;  // 1 if it is the first block of its list
+    uint32_t field;     // the field of the list
 };
 
 // (frequency, length) such that no other posting has at least this frequency and at most this
@@ -38,11 +39,11 @@ struct Front {
 
 // The numbers that bounds are computed from.
 struct Documents {
-    uint64_t lengths;  // uint32_t by document
+    uint64_t lengths;  // uint32_t by document and field
     uint64_t norms;    // float by document
     uint64_t logs;     // float by frequency: its logarithm plus one
     uint32_t logs_len;
-    uint32_t unused;
+    uint32_t fields;   // of a document
 };
 
 // A block whose postings 4 * lane to 4 * lane + 3 are the lane's.
@@ -148,8 +149,9 @@ __device__ __forceinline__ void pack(const uint32_t values[EACH], uint32_t width
     for (uint32_t i = lane_id(); i < BLOCK / 8 * width; i += WARP) out[i] = uint8_t(words[i / 4] >> i % 4 * 8);
 }
 
-// The block's front. `others` has space for its pairs and belongs to the warp.
-__device__ __forceinline__ void find_front(const Postings& postings, const Documents& documents, uint2 others[BLOCK], Front& front) {
+// The block's front, for a list of this field. `others` has space for its pairs and belongs to
+// the warp.
+__device__ __forceinline__ void find_front(const Postings& postings, const Documents& documents, uint32_t field, uint2 others[BLOCK], Front& front) {
     uint32_t lengths[EACH];
     float cosine = 0;
     bool known = true;
@@ -157,7 +159,7 @@ __device__ __forceinline__ void find_front(const Postings& postings, const Docum
 #pragma unroll
     for (uint32_t j = 0; j < EACH; j++) {
         const uint32_t freq = postings.freqs[j] + 1, doc = postings.docs[j];
-        lengths[j] = __ldg(reinterpret_cast<const uint32_t*>(documents.lengths) + doc);
+        lengths[j] = __ldg(reinterpret_cast<const uint32_t*>(documents.lengths) + size_t(doc) * documents.fields + field);
         if (freq < documents.logs_len) cosine = fmaxf(cosine, fminf(__fdiv_rn(__ldg(reinterpret_cast<const float*>(documents.logs) + freq), __ldg(reinterpret_cast<const float*>(documents.norms) + doc)), 1.0f));
         else known = false;
         others[EACH * lane_id() + j] = make_uint2(freq, lengths[j]);
@@ -229,5 +231,5 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP) encode_blocks(Lists li
             rank++;
         }
     }
-    find_front(postings, documents, others[warp_id()], fronts[block]);
+    find_front(postings, documents, reinterpret_cast<const Start*>(lists.blocks)[block].field, others[warp_id()], fronts[block]);
 }

@@ -30,6 +30,8 @@ pub(crate) struct Start {
     pub(crate) at: u32,
     /// 1 if it is the first block of its list, else 0.
     pub(crate) is_first: u32,
+    /// The text field of the list.
+    pub(crate) field: u32,
 }
 
 /// Lists in pieces, one for each batch of documents that has the term.
@@ -46,8 +48,10 @@ pub(crate) struct Lists<'a> {
 
 /// The numbers that bounds are computed from.
 pub(crate) struct Documents<'a> {
-    /// Lengths by document.
+    /// Lengths of each document in all fields.
     pub(crate) lengths: &'a Buffer<u32>,
+    /// Number of text fields.
+    pub(crate) fields: usize,
     /// Norms by document.
     pub(crate) norms: &'a Buffer<f32>,
     /// The logarithm of each frequency, plus one.
@@ -74,7 +78,7 @@ struct DocumentsView {
     norms: u64,
     logs: u64,
     logs_len: u32,
-    unused: u32,
+    fields: u32,
 }
 
 impl Lists<'_> {
@@ -94,13 +98,13 @@ impl Lists<'_> {
 
 impl Documents<'_> {
     fn view(&self) -> DocumentsView {
-        assert_eq!(self.lengths.len(), self.norms.len(), "documents");
+        assert_eq!(self.lengths.len(), self.fields * self.norms.len(), "documents");
         DocumentsView {
             lengths: self.lengths.address(),
             norms: self.norms.address(),
             logs: self.logs.address(),
             logs_len: self.logs.len() as u32,
-            unused: 0,
+            fields: self.fields as u32,
         }
     }
 }

@@ -1,7 +1,6 @@
 // Steps 3 and 5 to 8 of (Wakatsuki 2016): lengths of documents, frequencies, document
-// frequencies, and weights. Operations are IEEE 754 in the order written, as on the CPU
-// (`warpseek_core::saturation`).
-#include "types.cuh"
+// frequencies, and weights.
+#include "weight.cuh"
 
 constexpr uint32_t THREADS = 256;
 
@@ -32,7 +31,5 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= count) return;
     const uint32_t list = lists[i], df = starts[list + 1] - starts[list];
-    const float factor = __fadd_rn(fixed, __fmul_rn(by_length, __uint2float_rn(lengths[docs[i]])));
-    const float value = __frcp_rn(__fadd_rn(1.0f, __fmul_rn(factor, __frcp_rn(__uint2float_rn(freqs[i])))));
-    freqs[i] = __float_as_uint(__fmul_rn(idfs[df], value));
+    freqs[i] = weight(idfs[df], freqs[i], lengths[docs[i]], fixed, by_length);
 }

@@ -4,11 +4,11 @@
 use warpseek_core::saturation::Saturation;
 use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
-use super::common::TYPES;
+use super::common::{TYPES, WEIGHT};
 
 /// The source of the kernels.
 pub const SOURCE: Source =
-    Source { name: "weigh", text: include_str!("kernel.cu"), headers: &[TYPES] };
+    Source { name: "weigh", text: include_str!("kernel.cu"), headers: &[TYPES, WEIGHT] };
 
 /// Threads of a block. The test `constants_equal_those_of_the_kernel` compares it.
 const THREADS: u32 = 256;

@@ -4,6 +4,9 @@
 // Words with the same hash share a slot. To detect different words with the same hash,
 // `word_table_terms` compares every word of the text with the one in the arena and reports a
 // difference; the host then takes another way.
+//
+// With a schema, the same word in two fields is two words, since fields have analyzers of their
+// own. The sections of words tell their fields.
 #include "words.cuh"
 
 constexpr uint32_t THREADS = 256;
@@ -18,8 +21,11 @@ __device__ __forceinline__ uint64_t mix(uint64_t hash) {
     return hash;
 }
 
-__device__ __forceinline__ uint32_t word_of_text(const uint8_t* __restrict__ text, uint32_t len, uint32_t start, const uint8_t* classes, bool lower, uint64_t& hash) {
-    uint64_t sum = 0xcbf29ce484222325ull;
+__device__ __forceinline__ uint32_t word_of_text(const uint8_t* __restrict__ text, uint32_t len, uint32_t start, uint32_t field, const uint8_t* classes, bool lower,
+                                                 uint64_t& hash) {
+    // The field counts like a byte before the word: words that differ only in their first bytes
+    // must not get the same hash in different fields.
+    uint64_t sum = (0xcbf29ce484222325ull ^ field) * 0x100000001b3ull;
     const uint32_t bytes = read_word(text, len, start, classes, lower, [&](uint32_t byte) { sum = (sum ^ byte) * 0x100000001b3ull; });
     hash = mix(sum);
     // 0 marks an empty slot.
@@ -27,19 +33,23 @@ __device__ __forceinline__ uint32_t word_of_text(const uint8_t* __restrict__ tex
     return bytes;
 }
 
+__device__ __forceinline__ uint32_t field_of(const uint32_t* __restrict__ sections, uint32_t fields, uint32_t word) {
+    return fields == 1 ? 0 : sections[word] % fields;
+}
+
 // Writes the slot of each word, and adds words that are new. Once there are `most` words, it
 // stops and sets OVERFLOW.
 extern "C" __global__ void __launch_bounds__(THREADS)
     word_table_insert(const uint8_t* __restrict__ text, uint32_t len, const uint8_t* __restrict__ rules, uint32_t lower, const uint32_t* __restrict__ starts, uint32_t count,
-                      unsigned long long* keys, uint32_t* __restrict__ numbers, uint32_t mask, uint32_t most, uint32_t* state, uint32_t* __restrict__ word_starts,
-                      uint32_t* __restrict__ word_lens, uint32_t* __restrict__ slots) {
+                      const uint32_t* __restrict__ sections, uint32_t fields, unsigned long long* keys, uint32_t* __restrict__ numbers, uint32_t mask, uint32_t most, uint32_t* state, uint32_t* __restrict__ word_starts,
+                      uint32_t* __restrict__ word_lens, uint32_t* __restrict__ word_fields, uint32_t* __restrict__ slots) {
     __shared__ uint8_t classes[256];
     load_classes(rules, classes);
     const uint32_t word = blockIdx.x * THREADS + threadIdx.x;
     if (word >= count) return;
-    const uint32_t start = starts[word];
+    const uint32_t start = starts[word], field = field_of(sections, fields, word);
     uint64_t hash;
-    const uint32_t bytes = word_of_text(text, len, start, classes, lower != 0, hash);
+    const uint32_t bytes = word_of_text(text, len, start, field, classes, lower != 0, hash);
     uint32_t slot = NONE;
     if (bytes != NONE) {
         slot = uint32_t(hash) & mask;
@@ -56,6 +66,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                     if (number < most) {
                         word_starts[number] = start;
                         word_lens[number] = bytes;
+                        word_fields[number] = field;
                     } else {
                         shared_state[OVERFLOW] = 1;
                     }
@@ -89,8 +100,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // that have one.
 extern "C" __global__ void __launch_bounds__(THREADS)
     word_table_terms(const uint8_t* __restrict__ text, uint32_t len, const uint8_t* __restrict__ rules, uint32_t lower, const uint32_t* __restrict__ starts, uint32_t count,
-                     const uint32_t* __restrict__ numbers, const uint32_t* __restrict__ word_starts, const uint32_t* __restrict__ word_lens, const uint8_t* __restrict__ arena,
-                     const uint32_t* __restrict__ terms, uint32_t* __restrict__ state, uint32_t* __restrict__ slots, uint32_t* __restrict__ bits) {
+                     const uint32_t* __restrict__ sections, uint32_t fields, const uint32_t* __restrict__ numbers, const uint32_t* __restrict__ word_starts, const uint32_t* __restrict__ word_lens,
+                     const uint32_t* __restrict__ word_fields, const uint8_t* __restrict__ arena, const uint32_t* __restrict__ terms, uint32_t* __restrict__ state, uint32_t* __restrict__ slots, uint32_t* __restrict__ bits) {
     __shared__ uint8_t classes[256];
     load_classes(rules, classes);
     const uint32_t word = blockIdx.x * THREADS + threadIdx.x;
@@ -105,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             same = same && at < kept_len && kept[at] == byte;
             at++;
         });
-        if (!same || bytes != kept_len) state[COLLISION] = 1;
+        if (!same || bytes != kept_len || word_fields[number] != field_of(sections, fields, word)) state[COLLISION] = 1;
         term = terms[number];
     }
     if (word < count) slots[word] = term;

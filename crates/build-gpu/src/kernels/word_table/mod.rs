@@ -34,6 +34,9 @@ pub(crate) struct Words<'a> {
     pub(crate) text: &'a Buffer<u8>,
     pub(crate) len: u32,
     pub(crate) starts: &'a Buffer<u32>,
+    /// The section of each word; a word's field is the remainder of its section by `fields`.
+    pub(crate) sections: &'a Buffer<u32>,
+    pub(crate) fields: usize,
     pub(crate) classes: &'a Buffer<u8>,
     pub(crate) lower: bool,
 }
@@ -48,6 +51,8 @@ pub(crate) struct TableBuffers {
     pub(crate) starts: Buffer<u32>,
     /// The length of each word in bytes.
     pub(crate) lens: Buffer<u32>,
+    /// The field of each word.
+    pub(crate) fields: Buffer<u32>,
     /// The term of each word.
     pub(crate) terms: Buffer<u32>,
     /// The bytes of the words.
@@ -65,6 +70,7 @@ impl TableBuffers {
             numbers: device.buffer(2 * words)?,
             starts: device.buffer(words)?,
             lens: device.buffer(words)?,
+            fields: device.buffer(words)?,
             terms: device.buffer(words)?,
             arena: device.buffer(arena)?,
             state: device.buffer(STATE)?,
@@ -118,6 +124,7 @@ impl WordTableKernels {
             .buffer(&table.state)
             .buffer(&table.starts)
             .buffer(&table.lens)
+            .buffer(&table.fields)
             .buffer(slots);
         // SAFETY: slots are masked to the table; numbers beyond its size are not written. The
         // caller promises the rest.
@@ -179,6 +186,7 @@ impl WordTableKernels {
             .buffer(&table.numbers)
             .buffer(&table.starts)
             .buffer(&table.lens)
+            .buffer(&table.fields)
             .buffer(&table.arena)
             .buffer(&table.terms)
             .buffer(&table.state)
@@ -193,6 +201,7 @@ impl Words<'_> {
     /// Returns the arguments with which two of the kernels begin.
     fn args(&self) -> Args {
         assert!(self.text.len() >= self.len as usize && self.classes.len() == 256, "text");
+        assert!(self.sections.len() == self.starts.len() && self.fields > 0, "sections of words");
         Args::new()
             .buffer(self.text)
             .value(self.len)
@@ -200,6 +209,8 @@ impl Words<'_> {
             .value(u32::from(self.lower))
             .buffer(self.starts)
             .value(self.starts.len() as u32)
+            .buffer(self.sections)
+            .value(self.fields as u32)
     }
 }
 

@@ -11,7 +11,7 @@ use warpseek_console::progress::Display;
 use warpseek_console::{Failure, Interrupt};
 
 use super::{NAMES, check};
-use crate::arguments::Inputs;
+use crate::arguments::{BuildDeviceOptions, Inputs};
 use crate::report::build::summarise_as;
 
 /// Add documents to an index of n-grams
@@ -29,10 +29,12 @@ pub(crate) struct Options {
     index: PathBuf,
     #[command(flatten)]
     from: Inputs,
+    #[command(flatten)]
+    build_device: BuildDeviceOptions,
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let index = Index::at_with(&options.index, options.from.options());
+    let index = Index::at_with(&options.index, options.build_device.apply(options.from.options())?);
     check(&index)?;
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;

@@ -14,7 +14,7 @@ use warpseek_console::progress::Display;
 use warpseek_console::{Failure, Interrupt};
 
 use super::NAMES;
-use crate::arguments::{Inputs, StoreChoice};
+use crate::arguments::{BuildDeviceOptions, Inputs, StoreChoice};
 use crate::outputs::refuse_file;
 use crate::report::build::summarise_as;
 
@@ -61,6 +61,8 @@ pub(crate) struct Options {
     store: StoreChoice,
     #[command(flatten)]
     from: Inputs,
+    #[command(flatten)]
+    build_device: BuildDeviceOptions,
     /// Replace an existing index
     #[arg(long)]
     overwrite: bool,
@@ -75,8 +77,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         parts: options.parts,
     };
     let settings = options
-        .from
-        .options()
+        .build_device
+        .apply(options.from.options())?
         .grams(grams)
         .codec(options.codec)
         .store(options.store.get())
