@@ -331,8 +331,8 @@ impl Aggregator {
         let first = first.min_by_key(|asked| asked.until);
         let is_strict = asked.iter().any(|asked| !asked.request.allow_partial);
         // Without a deadline, every cohort of a long batch has the same time for retries.
-        let (begun, deadline) = first
-            .map_or((Instant::now(), None), |first| (first.arrived, first.request.deadline));
+        let (begun, deadline) =
+            first.map_or((Instant::now(), None), |first| (first.arrived, first.request.deadline));
         Times::new(begun, deadline, is_strict, self.0.call)
     }
 
@@ -641,95 +641,4 @@ async fn watch(aggregator: Weak<Inner>, every: Duration) {
 }
 
 #[cfg(test)]
-mod tests {
-    use warpseek::{Document, Index, IndexOptions};
-
-    use super::*;
-    use crate::node::{ClusterNode, NodeOptions};
-    use crate::serve::{NodeServer, runtime};
-
-    fn requests(n: usize) -> Vec<ClusterRequest> {
-        let deadline = Some(Duration::from_secs(1));
-        vec![ClusterRequest { deadline, ..ClusterRequest::new("fig") }; n]
-    }
-
-    #[test]
-    fn the_time_of_a_cohort_begins_when_it_is_sent() {
-        let runtime = runtime().unwrap();
-        const COHORT: usize = 64;
-        let all = requests(3 * COHORTS * COHORT);
-        let answer = |cohort: &[ClusterRequest], start: Instant| {
-            let requests = cohort.len();
-            async move {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-                vec![(start, Instant::now()); requests]
-            }
-        };
-        let times = runtime.block_on(by_cohort(&all, None, COHORT, answer));
-        assert_eq!(times.len(), all.len());
-        let cohorts: Vec<_> = times.iter().step_by(COHORT).collect();
-        // A cohort that had to wait for another one to finish started no earlier than that.
-        let mut pairs = cohorts.iter().zip(&cohorts[COHORTS..]);
-        assert!(pairs.all(|((_, ended), (begun, _))| begun >= ended));
-        let start = Instant::now();
-        let times = runtime.block_on(by_cohort(&all, Some(start), COHORT, answer));
-        assert!(times.iter().all(|(begun, _)| *begun == start));
-    }
-
-    #[test]
-    fn a_look_at_the_nodes_does_not_outlast_the_deadline() {
-        let folder = tempfile::tempdir().unwrap();
-        let index = |name: &str, texts: &[&str]| {
-            let dir = folder.path().join(name);
-            let index = Index::create_with(&dir, IndexOptions::new()).unwrap();
-            let mut writer = index.writer().unwrap();
-            for (number, text) in texts.iter().enumerate() {
-                writer.add(Document::new(number.to_string(), "", *text)).unwrap();
-            }
-            writer.commit().unwrap();
-            dir
-        };
-        let node = Arc::new(ClusterNode::new(NodeOptions::default()));
-        node.replace(0, 1, &index("before", &["fig"])).unwrap();
-        let server =
-            NodeServer::start(node.clone(), "127.0.0.1:0", Security::default(), false).unwrap();
-        let address = server.address().to_string();
-        let (end, ended) = oneshot::channel::<()>();
-        let serving = std::thread::spawn(move || {
-            server.run_until(async {
-                let _ = ended.await;
-            })
-        });
-        runtime().unwrap().block_on(async {
-            let hour = Duration::from_secs(3600);
-            let options =
-                AggregatorOptions { look_every: hour, ..AggregatorOptions::new(vec![address], 1) };
-            let aggregator = Aggregator::connect(options).await.unwrap();
-            // Statistics have to be collected again, and a task that holds the lock keeps this
-            // one waiting.
-            node.replace(0, 1, &index("after", &["fig", "plum"])).unwrap();
-            let look = aggregator.0.looking.lock().await;
-            let deadline = Some(Duration::from_secs(3));
-            let request = ClusterRequest { deadline, ..ClusterRequest::new("fig") };
-            let answer = aggregator.search(request.clone()).await;
-            assert!(matches!(answer, Err(ClusterError::Unsettled)), "{answer:?}");
-            drop(look);
-            let request = ClusterRequest { deadline: Some(hour), ..request };
-            assert_eq!(aggregator.search(request).await.unwrap().coverage.documents, 2);
-        });
-        drop(end);
-        serving.join().unwrap().unwrap();
-    }
-
-    #[test]
-    fn requests_of_a_cohort_are_alike() {
-        let mut all = requests(3);
-        all[1].allow_partial = false;
-        all[2].deadline = None;
-        let answer = |cohort: &[ClusterRequest], _: Instant| {
-            std::future::ready(vec![cohort.len(); cohort.len()])
-        };
-        let sizes = runtime().unwrap().block_on(by_cohort(&all, None, 64, answer));
-        assert_eq!(sizes, [1, 1, 1]);
-    }
-}
+mod tests;

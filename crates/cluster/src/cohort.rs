@@ -233,8 +233,9 @@ impl<'a> Cohort<'a> {
         if planned.is_empty() {
             return Ok(Vec::new());
         }
-        let queries =
-            planned.iter().map(|query| wire::to_query(&query.asked.request, mode(query), &query.plan));
+        let queries = planned
+            .iter()
+            .map(|query| wire::to_query(&query.asked.request, mode(query), &query.plan));
         let queries: Vec<protocol::Query> =
             queries.collect::<Result<_, _>>().map_err(Halt::Failed)?;
         let terms: BTreeSet<&Term> = planned.iter().flat_map(|query| &query.terms).collect();
@@ -280,8 +281,7 @@ impl<'a> Cohort<'a> {
                 parts.iter().map(|(shard, answer)| (*shard, &answer.answers[at])).collect();
             let epoch = &self.collector.view.epoch;
             let is_answered = parts.iter().all(|(_, answer)| answer.failure == 0);
-            is_answered
-                .then(|| merge(epoch, &query.plan, &parts, missing.clone(), over.is_whole))
+            is_answered.then(|| merge(epoch, &query.plan, &parts, missing.clone(), over.is_whole))
         };
         Ok(planned.iter().enumerate().map(merged).collect())
     }

@@ -121,8 +121,7 @@ impl Line {
         let State { waiting, in_progress } = &mut *state;
         waiting.retain(|waiter| waiter.asked.is_open());
         let is_free = size == 1 || *in_progress < at_once;
-        let is_gathered =
-            waiting.len() >= size || waiting.iter().any(|waiter| waiter.from <= now);
+        let is_gathered = waiting.len() >= size || waiting.iter().any(|waiter| waiter.from <= now);
         let is_due = waiting.iter().any(|waiter| waiter.by <= now);
         if waiting.is_empty() || !(is_due || (is_free && is_gathered)) {
             return None;
@@ -339,8 +338,7 @@ mod tests {
         let mut setting = Setting::new(CohortOptions::default());
         let most = MESSAGE_HITS;
         let sizes = |setting: &mut Setting, ks: &[usize]| {
-            let all: Vec<_> =
-                ks.iter().map(|&k| setting.asked(Duration::ZERO, None, k)).collect();
+            let all: Vec<_> = ks.iter().map(|&k| setting.asked(Duration::ZERO, None, k)).collect();
             groups(&all, setting.start).iter().map(Vec::len).collect::<Vec<_>>()
         };
         assert_eq!(sizes(&mut setting, &[10, most - 10]), [2]);

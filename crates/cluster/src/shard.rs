@@ -269,8 +269,7 @@ mod tests {
         let good = || Ok(protocol::Answer { complete: true, ..protocol::Answer::default() });
         let refused = || Err(Status::resource_exhausted("too late"));
         let found = together(vec![good(), refused(), good()]).unwrap().answers;
-        let codes: Vec<_> =
-            found.iter().map(|answer| (answer.failure, answer.complete)).collect();
+        let codes: Vec<_> = found.iter().map(|answer| (answer.failure, answer.complete)).collect();
         assert_eq!(codes, [(0, true), (Code::ResourceExhausted as u32, false), (0, true)]);
         assert_eq!(found[1].reason, "too late");
         // Another node should get the whole request.
