@@ -63,5 +63,5 @@ pub use node::{ClusterNode, NodeOptions};
 pub use repairs::DamagedShard;
 pub use request::{ClusterHit, ClusterRequest, ClusterResponse};
 pub use security::{Security, Token};
-pub use serve::NodeServer;
+pub use serve::{BackgroundNode, NodeServer};
 pub use shard_times::ShardTimes;
