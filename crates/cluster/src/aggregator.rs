@@ -210,7 +210,7 @@ impl Aggregator {
                 let (asked, mut answers) = asked(requests, start);
                 self.0.counts.add_cohort(asked.len());
                 self.group(&asked).await;
-                answers.iter_mut().map(|answer| self.received(answer.try_recv().ok())).collect()
+                answers.iter_mut().map(|answer| self.received(answer)).collect()
             }
         };
         by_cohort(&requests, start, size, answer).await
@@ -231,43 +231,67 @@ impl Aggregator {
                 false => self.send(cohort),
             }
         }
-        let mut outcomes = Vec::with_capacity(answers.len());
-        for (asked, mut answer) in place.own.iter().zip(answers) {
-            let (from, by) = line.options().waits(asked);
-            let mut received = None;
-            for time in [from, by] {
-                if received.is_none() {
-                    tokio::select! {
-                        biased;
-                        outcome = &mut answer => received = Some(outcome.ok()),
-                        () = tokio::time::sleep_until(time.into()) => self.send_due(),
-                    }
-                }
+        self.answer_from_cache(&place.own);
+        let waits = place.own.iter().map(|asked| line.options().waits(asked));
+        let mut times: Vec<Instant> = waits.flat_map(|(from, by)| [from, by]).collect();
+        times.sort_unstable();
+        let mut answers = join_all(answers);
+        let mut answered = None;
+        for time in times {
+            tokio::select! {
+                biased;
+                all = &mut answers => answered = Some(all),
+                () = tokio::time::sleep_until(time.into()) => self.send_due(),
             }
-            let received = match received {
-                Some(received) => received,
-                None => answer.await.ok(),
-            };
-            outcomes.push(match received {
-                Some(outcome) => self.received(Some(outcome)),
+            if answered.is_some() {
+                break;
+            }
+        }
+        let answered = match answered {
+            Some(answered) => answered,
+            None => answers.await,
+        };
+        let mut outcomes = Vec::with_capacity(answered.len());
+        for (asked, answer) in place.own.iter().zip(answered) {
+            outcomes.push(match answer {
+                Ok(outcome) => self.counted(outcome),
                 // The task of the cohort has ended early: another query may have made it fail.
-                None => self.alone(asked).await,
+                Err(_) => self.alone(asked).await,
             });
         }
         outcomes
+    }
+
+    /// Answers requests that would have to wait, and whose answers are known.
+    fn answer_from_cache(&self, own: &[Arc<Asked>]) {
+        if !self.0.line.has_any(own) {
+            return;
+        }
+        let Some(view) = self.0.known_view() else { return };
+        let cohort = self.0.cohort(&view, self.times(own));
+        for asked in own {
+            if let Some(response) = cohort.cached(&asked.request) {
+                asked.give(Ok(response));
+            }
+        }
+        self.0.line.forget();
     }
 
     /// Answers a request without others.
     async fn alone(&self, asked: &Asked) -> Outcome {
         let (own, mut answer) = Asked::new(asked.request.clone(), asked.arrived);
         self.group(std::slice::from_ref(&own)).await;
-        self.received(answer.try_recv().ok())
+        self.received(&mut answer)
     }
 
-    /// Returns a received answer. There is none only if the task of a cohort has ended early.
-    fn received(&self, outcome: Option<Outcome>) -> Outcome {
-        let outcome = outcome
-            .unwrap_or_else(|| Err(ClusterError::Query(warpseek::plan::ExecError::NoAnswer)));
+    /// Returns the answer to a request that was asked without the line.
+    fn received(&self, answer: &mut oneshot::Receiver<Outcome>) -> Outcome {
+        let none = |_| Err(ClusterError::Query(warpseek::plan::ExecError::NoAnswer));
+        self.counted(answer.try_recv().unwrap_or_else(none))
+    }
+
+    /// Counts a failure of the cluster.
+    fn counted(&self, outcome: Outcome) -> Outcome {
         if outcome.as_ref().is_err_and(|error| !error.is_of_the_request()) {
             self.0.counts.add_failed();
         }

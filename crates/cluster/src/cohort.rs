@@ -104,6 +104,17 @@ impl<'a> Cohort<'a> {
         let _ = self.collector.whole(&union(&self.listed(asked))).await;
     }
 
+    /// Returns the answer to a request if it is in the cache.
+    pub(crate) fn cached(&self, request: &ClusterRequest) -> Option<Arc<ClusterResponse>> {
+        let cache = self.cache.filter(|_| request.is_cached())?;
+        let searcher = &self.collector.view.epoch.searcher;
+        let planned = request.planned_by(searcher).ok()?;
+        let terms = searcher.plan(&planned).ok()?.missing;
+        let statistics = Arc::new(self.collector.known(&terms)?);
+        let plan = searcher.plan(&planned.of_collection(statistics)).ok()?;
+        cache.peek(&ResultKey::of(&plan))
+    }
+
     /// Returns the requests that can be planned, with their terms, and answers the others.
     fn listed(&self, asked: &'a [Arc<Asked>]) -> Vec<(&'a Asked, Vec<Term>)> {
         let searcher = &self.collector.view.epoch.searcher;

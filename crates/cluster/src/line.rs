@@ -146,6 +146,14 @@ impl Line {
         self.state().waiting.retain(|waiter| waiter.asked.is_open());
     }
 
+    /// Returns true if any of these requests waits.
+    pub(crate) fn has_any(&self, own: &[Arc<Asked>]) -> bool {
+        let state = self.state();
+        let waits =
+            |one: &Arc<Asked>| state.waiting.iter().any(|waiter| Arc::ptr_eq(&waiter.asked, one));
+        own.iter().any(waits)
+    }
+
     /// Returns the number of queries that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.state().waiting.len()

@@ -213,6 +213,31 @@ fn what_arrives_while_nodes_are_slow_leaves_together() {
     assert_eq!((number(&cluster, "cohorts"), number(&cluster, "cohort_queries")), (2, 21));
 }
 
+/// Queries of a batch leave the line each at its own time, and an answer in the cache needs none.
+#[test]
+fn what_is_urgent_or_known_does_not_wait_for_the_rest_of_its_batch() {
+    let collection = collection();
+    let nodes = collection.nodes(1);
+    let addresses = nodes.iter().map(|node| node.address.clone()).collect();
+    let cohorts = exactly(64);
+    let cluster =
+        Cluster::connect(AggregatorOptions { cache: 64 << 20, ..options(addresses, cohorts) })
+            .unwrap();
+    let urgent = |text: &str| ClusterRequest {
+        deadline: Some(Duration::from_millis(1)),
+        ..ClusterRequest::new(text)
+    };
+    // The patient query comes first, and leaves with the urgent one.
+    let patient = ClusterRequest { allow_partial: false, ..ClusterRequest::new("fig plum") };
+    let answers = cluster.search_batch(vec![patient.clone(), urgent("pear")]);
+    check(&collection, &patient, answers.into_iter().next().unwrap());
+    assert_eq!((number(&cluster, "cohorts"), number(&cluster, "cohort_queries")), (1, 2));
+    // The answer is in the cache now, so nothing is sent for it although the line waits an hour.
+    check(&collection, &patient, cluster.search(patient.clone()));
+    assert_eq!((number(&cluster, "cohorts"), number(&cluster, "cache_hits")), (1, 1));
+    assert_eq!(waiting(&cluster), 0);
+}
+
 /// Queries that cannot be planned get their own errors; the others of the cohort get their answers.
 #[test]
 fn one_bad_query_does_not_fail_the_others() {
