@@ -18,9 +18,10 @@ use crate::asking::{HedgeBudget, Times};
 use crate::cohort::{Cache, Cohort, within};
 use crate::error::ClusterError;
 use crate::gather::{Collector, Halt};
-use crate::line::{CohortOptions, Line, groups};
+use crate::line::{Line, groups};
 use crate::listing::{Reader, read};
 use crate::metrics::Counts;
+use crate::options::AggregatorOptions;
 use crate::peer::Peer;
 use crate::request::{ClusterRequest, ClusterResponse};
 use crate::security::Security;
@@ -38,58 +39,6 @@ const TRIES: u32 = 5;
 /// search waits for.
 const LOOK: Duration = Duration::from_millis(1000);
 const QUICK_LOOK: Duration = Duration::from_millis(250);
-
-/// Options of an aggregator.
-#[derive(Clone, Debug)]
-pub struct AggregatorOptions {
-    /// Addresses of nodes, as `host:port`.
-    pub nodes: Vec<String>,
-    /// A file that lists the addresses, used instead of `nodes`
-    /// ([`addresses`](crate::addresses)). The aggregator reads it again before each regular round
-    /// of calls to the nodes, so nodes can be added and removed while it runs. Default: none.
-    pub nodes_file: Option<PathBuf>,
-    /// Number of shards of the collection. It must be given explicitly: otherwise a shard that no
-    /// reachable node serves would look like a smaller collection.
-    pub shards: u32,
-    /// Protection of connections. Default: none.
-    pub security: Security,
-    /// Size of the cache of answers in bytes. Default: 64 MiB. 0 keeps no answers, and only joins
-    /// equal queries that arrive at the same time.
-    pub cache: u64,
-    /// Interval between the regular calls that ask nodes for their state. Default: 500 ms.
-    pub look_every: Duration,
-    /// True if the aggregator calls another replica when one takes longer than usual. Default:
-    /// true.
-    pub hedging: bool,
-    /// Time limit of a node for a query without a deadline. Each further query of the same call
-    /// adds a tenth of it. When it is exceeded, the aggregator calls another replica. Default: 10
-    /// s.
-    pub call: Duration,
-    /// How the queries of all clients form cohorts.
-    pub cohorts: CohortOptions,
-    /// Recorder of the time that each shard took. If it is set, shards are called one after the
-    /// other, so that each is measured alone even if several nodes share a machine. Default:
-    /// none, and all shards are called at once.
-    pub shard_times: Option<Arc<ShardTimes>>,
-}
-
-impl AggregatorOptions {
-    /// Returns the default options for these nodes.
-    pub fn new(nodes: Vec<String>, shards: u32) -> Self {
-        AggregatorOptions {
-            nodes,
-            nodes_file: None,
-            shards,
-            security: Security::default(),
-            cache: 64 << 20,
-            look_every: Duration::from_millis(500),
-            hedging: true,
-            call: Duration::from_secs(10),
-            cohorts: CohortOptions::default(),
-            shard_times: None,
-        }
-    }
-}
 
 /// An aggregator, which answers requests for a collection whose shards are on nodes. Clones share
 /// one aggregator.
@@ -226,7 +175,7 @@ impl Aggregator {
         if let Some(cohort) = line.next(Instant::now()) {
             let is_own = |one: &Arc<Asked>| place.own.iter().any(|own| Arc::ptr_eq(own, one));
             match cohort.iter().all(is_own) {
-                // Nobody else waits for it, so no other task is needed.
+                // No other client waits for it, so no other task is needed.
                 true => self.clone().answered(cohort).await,
                 false => self.send(cohort),
             }

@@ -19,7 +19,7 @@ pub(crate) struct Asked {
     /// Deadline, if there is one.
     pub(crate) until: Option<Instant>,
     state: Mutex<State>,
-    /// Tells the task that answers the request that nobody waits for it any more.
+    /// Tells the task that answers the request that its client does not wait any more.
     ended: Notify,
 }
 
@@ -49,7 +49,7 @@ impl Asked {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if somebody waits for the answer.
+    /// Returns true if a client waits for the answer.
     pub(crate) fn is_open(&self) -> bool {
         self.state().reply.is_some()
     }
@@ -100,7 +100,8 @@ impl Asked {
         self.ended.notify_one();
     }
 
-    /// Completes when nobody waits for the answer any more. Only one task may call this at a time.
+    /// Completes when no client waits for the answer any more. Only one task may call this at a
+    /// time.
     pub(crate) async fn ended(&self) {
         while self.is_open() {
             self.ended.notified().await;

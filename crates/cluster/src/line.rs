@@ -18,7 +18,8 @@ const SHARE_OF_LIMIT: u32 = 2;
 /// few hits would wait for the transfer of very many.
 const MESSAGE_HITS: usize = 100_000;
 
-/// How the queries of all clients form cohorts, which are sent to the nodes together.
+/// Sizes and waiting times of the cohorts that the queries of all clients form. The queries of a
+/// cohort are sent to the nodes together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CohortOptions {
     /// Maximum number of queries in a cohort, at most 4,096. With 1, no query waits for others.

@@ -173,7 +173,7 @@ impl Drop for BackgroundNode {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // What the node failed of concerns nobody any more.
+            // An error at its end changes no answer.
             let _ = thread.join();
         }
     }

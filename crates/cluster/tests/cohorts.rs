@@ -31,10 +31,10 @@ fn request(number: usize) -> ClusterRequest {
     ClusterRequest {
         k: [1, 3, 10, 100, 0][number % 5],
         mode: [Mode::Or, Mode::And, Mode::AndOr][number % 3],
-        count: number % 2 == 0,
-        filter: (number % 7 == 0).then(|| "fig".to_owned()),
+        count: number.is_multiple_of(2),
+        filter: number.is_multiple_of(7).then(|| "fig".to_owned()),
         deadline: (number % 3 == 1).then_some(hour_or_more),
-        allow_partial: number % 4 != 0,
+        allow_partial: !number.is_multiple_of(4),
         ..ClusterRequest::new(words.join(" "))
     }
 }
@@ -89,7 +89,7 @@ fn number(cluster: &Cluster, name: &str) -> u64 {
     cluster.status().unwrap()[name].as_u64().unwrap()
 }
 
-/// Waits for something that happens sooner or later.
+/// Waits for something that other threads bring about.
 fn until(is_done: impl Fn() -> bool) {
     while !is_done() {
         std::thread::sleep(Duration::from_millis(2));
@@ -196,8 +196,8 @@ fn what_arrives_while_nodes_are_slow_leaves_together() {
         let (collection, cluster) = (&collection, &cluster);
         let client = |number: usize| {
             scope.spawn(move || {
-                // With a deadline, it is sent again should the connection break meanwhile. A wait of
-                // half of the time limit never ends here.
+                // With a deadline, it is sent again should the connection break while it is held.
+                // A wait of half of the time limit never ends here.
                 let deadline = Some(HOUR);
                 let request = ClusterRequest { deadline, allow_partial: false, ..request(number) };
                 check(collection, &request, cluster.search(request.clone()));

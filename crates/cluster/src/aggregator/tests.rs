@@ -197,7 +197,7 @@ fn with_stub<F: Future<Output = ()>>(
     });
 }
 
-/// Returns the answers to requests that are asked one after the other.
+/// Sends requests one after the other and returns the answers.
 async fn one_by_one(
     aggregator: &Aggregator,
     requests: &[ClusterRequest],
@@ -222,7 +222,7 @@ fn statistics_are_fetched_once_for_a_cohort() {
             request.deadline = Some(hours * hour);
         }
         let together = aggregator.search_at_once(requests.clone()).await;
-        // Each shard is asked once for all three words. The deadlines need three messages.
+        // Each shard gets one call for all three words. The deadlines need three messages.
         assert_eq!(*locked(&seen.frequencies), [3, 3]);
         let mut searches = std::mem::take(&mut *locked(&seen.searches));
         searches.sort_unstable();
