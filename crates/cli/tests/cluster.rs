@@ -139,12 +139,21 @@ fn a_cluster_is_measured_and_simulated() {
     let alone = measured["alone"]["shards_ms"].as_array().unwrap();
     assert!(alone.len() == 40 && alone.iter().all(|of| of.as_array().unwrap().len() == SHARDS));
     let rows = measured["rows"].as_array().unwrap();
-    assert!(rows.len() == 4 && rows.iter().all(|row| row["failed"] == 0));
+    assert!(rows.len() == 8 && rows.iter().all(|row| row["failed"] == 0));
+    for (row, size) in rows.iter().zip([1, 1, 1, 1, 64, 64, 64, 64]) {
+        assert_eq!(row["cohort_size"], size);
+        let rate = |name: &str| row[name].as_f64().unwrap();
+        let both = rate("sent_mbit_per_s") + rate("received_mbit_per_s");
+        assert!(both > 0.0 && (both - rate("node_mbit_per_s")).abs() < 1e-9, "{row}");
+        assert!(rate("cohort_queries") >= 1.0 && (size > 1 || rate("cohort_queries") == 1.0));
+    }
     assert!(rows.iter().all(|row| row["hedging"] == true || row["hedged"] == 0.0));
     space.write("cluster.json", measured.to_string());
     let found = space.run("plan --simulate --calibrate cluster.json --json").json();
     let again = space.run("plan --simulate --calibrate cluster.json --seed 1 --json").json();
     assert_eq!(found, again);
+    // The simulation has no cohorts.
+    assert_eq!(found["rows"].as_array().unwrap().len(), 4);
     for (row, measured) in found["rows"].as_array().unwrap().iter().zip(rows) {
         assert_eq!(row["measured"]["p99_ms"], measured["p99_ms"]);
         assert_eq!(
@@ -154,9 +163,59 @@ fn a_cluster_is_measured_and_simulated() {
     }
     let out = space.run("plan --simulate --calibrate cluster.json").ok();
     assert!(out.contains("service_ms = ") && out.contains("of its cores"), "{out}");
-    assert!(space.run(&bench).ok().contains("a shard alone"));
+    let shown = space.run(&bench).ok();
+    assert!(shown.contains("a shard alone") && shown.contains("11 Mbit/s per node"), "{shown}");
     space.run("plan --calibrate cluster.json").fails(2, &["--simulate"]);
     space.run(&bench.replace("nodes.txt", "127.0.0.1:1")).fails(1, &["no node answers"]);
+}
+
+/// Clients that search at the same time get the answers that they get alone, and the pages of
+/// metrics and of the state count their cohorts and the bytes of each node.
+#[test]
+fn clients_share_cohorts_and_get_their_own_answers() {
+    let collection = Collection::start();
+    let start = |options: &str| {
+        let line = format!("{} --cache 0 --listen 127.0.0.1:0 {options}", collection.aggregate());
+        Listening::start(&collection.space, &line)
+    };
+    let (alone, together) = (start("--cohort-size 1"), start("--cohort-size 8 --cohort-wait 1000"));
+    let body = |client: usize| {
+        let (word, mode) = (["ant", "bee cat", "(dog", "eel fox gnu"][client % 4], client % 3);
+        let (mode, k) = (["or", "and", "and-or"][mode], 1 + 3 * client);
+        format!(r#"{{"query": "{word}", "k": {k}, "mode": "{mode}", "deadline_ms": 600000}}"#)
+    };
+    std::thread::scope(|scope| {
+        for client in 0..8 {
+            let (collection, alone, together) = (&collection, &alone, &together);
+            scope.spawn(move || {
+                let body = body(client);
+                let found = collection.search(&together.address, &body);
+                assert_eq!(found, collection.search(&alone.address, &body), "{body}");
+                assert_eq!(found.0, 200, "{body}: {}", found.1);
+            });
+        }
+    });
+    for (server, cohorts) in [(&alone, 8), (&together, 1)] {
+        let connection = || Connection::open(&server.address).unwrap();
+        let (_, page) = connection().ask("GET", "/metrics", "").unwrap();
+        let value = |name: &str| -> u64 {
+            let mut lines = page.lines().filter_map(|line| line.strip_prefix(name));
+            lines.next().and_then(|rest| rest.trim().parse().ok()).unwrap()
+        };
+        assert_eq!(value("warpseek_cluster_cohort_queries_sum"), 8);
+        let found = value("warpseek_cluster_cohort_queries_count");
+        assert!((cohorts..=8).contains(&found), "{found} cohorts");
+        assert_eq!(value("warpseek_cluster_cohort_wait_seconds_count"), 8);
+        assert_eq!(value("warpseek_cluster_cohort_waiting"), 0);
+        for node in &collection.nodes {
+            let of = |name: &str| value(&format!("{name}{{node=\"{}\"}}", node.address));
+            assert!(of("warpseek_cluster_node_sent_bytes_total") > 0);
+            assert!(of("warpseek_cluster_node_received_bytes_total") > 0);
+        }
+        let (_, status) = connection().ask("GET", "/v1/cluster", "").unwrap();
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        assert_eq!((&status["cohorts"], &status["cohort_queries"]), (&found.into(), &8.into()));
+    }
 }
 
 #[test]

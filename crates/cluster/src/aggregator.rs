@@ -8,15 +8,20 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{self, StreamExt};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use warpseek::Searcher;
 use warpseek_core::limits::MAX_SHARDS;
 
+use crate::asked::{Asked, Outcome};
 use crate::asking::{HedgeBudget, Times};
 use crate::cohort::{Cache, Cohort, within};
-use crate::error::{ClusterError, CohortError};
+use crate::error::ClusterError;
 use crate::gather::{Collector, Halt};
+use crate::line::{Line, groups};
 use crate::listing::{Reader, read};
 use crate::metrics::Counts;
+use crate::options::AggregatorOptions;
 use crate::peer::Peer;
 use crate::request::{ClusterRequest, ClusterResponse};
 use crate::security::Security;
@@ -24,9 +29,7 @@ use crate::shard_times::ShardTimes;
 use crate::status::{NodeStatus, Status};
 use crate::view::{IgnoredShard, View};
 
-/// Maximum number of queries sent to a shard together, and number of such cohorts of a batch in
-/// progress at the same time.
-const COHORT: usize = 64;
+/// Number of cohorts of one large batch in progress at the same time.
 const COHORTS: usize = 8;
 
 /// Maximum number of attempts to answer a cohort whose shards are being replaced.
@@ -36,55 +39,6 @@ const TRIES: u32 = 5;
 /// search waits for.
 const LOOK: Duration = Duration::from_millis(1000);
 const QUICK_LOOK: Duration = Duration::from_millis(250);
-
-/// Options of an aggregator.
-#[derive(Clone, Debug)]
-pub struct AggregatorOptions {
-    /// Addresses of nodes, as `host:port`.
-    pub nodes: Vec<String>,
-    /// A file that lists the addresses, used instead of `nodes`
-    /// ([`addresses`](crate::addresses)). The aggregator reads it again before each regular round
-    /// of calls to the nodes, so nodes can be added and removed while it runs. Default: none.
-    pub nodes_file: Option<PathBuf>,
-    /// Number of shards of the collection. It must be given explicitly: otherwise a shard that no
-    /// reachable node serves would look like a smaller collection.
-    pub shards: u32,
-    /// Protection of connections. Default: none.
-    pub security: Security,
-    /// Size of the cache of answers in bytes. Default: 64 MiB. 0 keeps no answers, and only joins
-    /// equal queries that arrive at the same time.
-    pub cache: u64,
-    /// Interval between the regular calls that ask nodes for their state. Default: 500 ms.
-    pub look_every: Duration,
-    /// True if the aggregator calls another replica when one takes longer than usual. Default:
-    /// true.
-    pub hedging: bool,
-    /// Time limit of a node for a query without a deadline. Each further query of the same call
-    /// adds a tenth of it. When it is exceeded, the aggregator calls another replica. Default: 10
-    /// s.
-    pub call: Duration,
-    /// Recorder of the time that each shard took. If it is set, shards are called one after the
-    /// other, so that each is measured alone even if several nodes share a machine. Default:
-    /// none, and all shards are called at once.
-    pub shard_times: Option<Arc<ShardTimes>>,
-}
-
-impl AggregatorOptions {
-    /// Returns the default options for these nodes.
-    pub fn new(nodes: Vec<String>, shards: u32) -> Self {
-        AggregatorOptions {
-            nodes,
-            nodes_file: None,
-            shards,
-            security: Security::default(),
-            cache: 64 << 20,
-            look_every: Duration::from_millis(500),
-            hedging: true,
-            call: Duration::from_secs(10),
-            shard_times: None,
-        }
-    }
-}
 
 /// An aggregator, which answers requests for a collection whose shards are on nodes. Clones share
 /// one aggregator.
@@ -107,6 +61,9 @@ struct Inner {
     hedges: HedgeBudget,
     counts: Counts,
     call: Duration,
+    line: Line,
+    /// The threads on which cohorts are answered.
+    handle: Handle,
     shard_times: Option<Arc<ShardTimes>>,
 }
 
@@ -119,6 +76,7 @@ impl Aggregator {
             let what = format!("the number of shards must be 1 to {most}, but is {shards}");
             return Err(ClusterError::Setup(what));
         }
+        options.cohorts.check()?;
         let nodes = match &options.nodes_file {
             Some(file) => read(file)?,
             None => options.nodes,
@@ -136,6 +94,8 @@ impl Aggregator {
             hedges: HedgeBudget::new(options.hedging),
             counts: Counts::default(),
             call: options.call,
+            line: Line::new(options.cohorts),
+            handle: Handle::current(),
             shard_times: options.shard_times,
         };
         inner.look(LOOK).await?;
@@ -157,23 +117,24 @@ impl Aggregator {
         Ok(fields.any(|field| field.max_static > 0.0))
     }
 
-    /// Answers a request.
+    /// Answers a request. Requests that arrive while others are answered are sent to the nodes
+    /// together ([`CohortOptions`]).
     pub async fn search(
         &self,
         request: ClusterRequest,
     ) -> Result<Arc<ClusterResponse>, ClusterError> {
         let none = || Err(ClusterError::Query(warpseek::plan::ExecError::NoAnswer));
-        self.search_batch(vec![request]).await.pop().unwrap_or_else(none)
+        self.live(vec![request]).await.pop().unwrap_or_else(none)
     }
 
     /// Answers many requests and returns the answers in the same order. A request that fails does
-    /// not affect the others. Requests are sent in cohorts, several at a time; the time limit of
-    /// a request starts when its cohort is sent.
+    /// not affect the others. More requests than a cohort has are sent in several of them, some at
+    /// a time; the time limit of a request starts when its cohort is sent.
     pub async fn search_batch(
         &self,
         requests: Vec<ClusterRequest>,
     ) -> Vec<Result<Arc<ClusterResponse>, ClusterError>> {
-        by_cohort(&requests, None, |cohort, start| self.cohort(cohort, start)).await
+        self.batch(requests, None).await
     }
 
     /// Answers a batch whose caller waits for all answers together: the time limits of all
@@ -182,49 +143,187 @@ impl Aggregator {
         &self,
         requests: Vec<ClusterRequest>,
     ) -> Vec<Result<Arc<ClusterResponse>, ClusterError>> {
-        let start = Some(Instant::now());
-        by_cohort(&requests, start, |cohort, start| self.cohort(cohort, start)).await
+        self.batch(requests, Some(Instant::now())).await
     }
 
-    async fn cohort(
-        &self,
-        requests: &[ClusterRequest],
-        start: Instant,
-    ) -> Vec<Result<Arc<ClusterResponse>, ClusterError>> {
-        let (deadline, is_strict) = requests
-            .first()
-            .map_or((None, false), |request| (request.deadline, !request.allow_partial));
-        // Without a deadline, every cohort of a long batch has the same time for retries.
-        let begun = if deadline.is_some() { start } else { Instant::now() };
-        let times = Times::new(begun, deadline, is_strict, self.0.call);
-        let answers = self.timed(requests, times).await;
-        for answer in &answers {
-            match answer {
-                Err(error) if !error.is_of_the_request() => self.0.counts.add_failed(),
-                _ => {}
+    /// Answers requests together with those of other clients if they are few, and else in cohorts
+    /// of their own, which are full without others.
+    async fn batch(&self, requests: Vec<ClusterRequest>, start: Option<Instant>) -> Vec<Outcome> {
+        let size = self.0.line.options().size;
+        if requests.len() <= size {
+            return self.live(requests).await;
+        }
+        let answer = |requests: &[ClusterRequest], start: Instant| {
+            let requests = requests.to_vec();
+            async move {
+                let (asked, mut answers) = asked(requests, start);
+                self.0.counts.add_cohort(asked.len());
+                self.group(&asked).await;
+                answers.iter_mut().map(|answer| self.received(answer)).collect()
+            }
+        };
+        by_cohort(&requests, start, size, answer).await
+    }
+
+    /// Answers requests of a client in the cohorts that the requests of all clients form.
+    async fn live(&self, requests: Vec<ClusterRequest>) -> Vec<Outcome> {
+        let line = &self.0.line;
+        let (own, answers) = asked(requests, Instant::now());
+        // If the client goes away, this removes its requests.
+        let place = Place { line, own };
+        line.enter(&place.own);
+        if let Some(cohort) = line.next(Instant::now()) {
+            let is_own = |one: &Arc<Asked>| place.own.iter().any(|own| Arc::ptr_eq(own, one));
+            match cohort.iter().all(is_own) {
+                // No other client waits for it, so no other task is needed.
+                true => self.clone().answered(cohort).await,
+                false => self.send(cohort),
             }
         }
-        answers
+        self.answer_from_cache(&place.own);
+        let waits = place.own.iter().map(|asked| line.options().waits(asked));
+        let mut times: Vec<Instant> = waits.flat_map(|(from, by)| [from, by]).collect();
+        times.sort_unstable();
+        let mut answers = join_all(answers);
+        let mut answered = None;
+        for time in times {
+            tokio::select! {
+                biased;
+                all = &mut answers => answered = Some(all),
+                () = tokio::time::sleep_until(time.into()) => self.send_due(),
+            }
+            if answered.is_some() {
+                break;
+            }
+        }
+        let answered = match answered {
+            Some(answered) => answered,
+            None => answers.await,
+        };
+        let mut outcomes = Vec::with_capacity(answered.len());
+        for (asked, answer) in place.own.iter().zip(answered) {
+            outcomes.push(match answer {
+                Ok(outcome) => self.counted(outcome),
+                // The task of the cohort has ended early: another query may have made it fail.
+                Err(_) => self.alone(asked).await,
+            });
+        }
+        outcomes
     }
 
-    /// Answers a cohort within its time. The future is boxed because the function calls itself to
-    /// divide a cohort whose messages are too large.
-    fn timed<'a>(
-        &'a self,
-        requests: &'a [ClusterRequest],
-        times: Times,
-    ) -> BoxFuture<'a, Vec<Result<Arc<ClusterResponse>, ClusterError>>> {
+    /// Answers requests that would have to wait, and whose answers are known.
+    fn answer_from_cache(&self, own: &[Arc<Asked>]) {
+        if !self.0.line.has_any(own) {
+            return;
+        }
+        let Some(view) = self.0.known_view() else { return };
+        let cohort = self.0.cohort(&view, self.times(own));
+        for asked in own {
+            if let Some(response) = cohort.cached(&asked.request) {
+                asked.give(Ok(response));
+            }
+        }
+        self.0.line.forget();
+    }
+
+    /// Answers a request without others.
+    async fn alone(&self, asked: &Asked) -> Outcome {
+        let (own, mut answer) = Asked::new(asked.request.clone(), asked.arrived);
+        self.group(std::slice::from_ref(&own)).await;
+        self.received(&mut answer)
+    }
+
+    /// Returns the answer to a request that was asked without the line.
+    fn received(&self, answer: &mut oneshot::Receiver<Outcome>) -> Outcome {
+        let none = |_| Err(ClusterError::Query(warpseek::plan::ExecError::NoAnswer));
+        self.counted(answer.try_recv().unwrap_or_else(none))
+    }
+
+    /// Counts a failure of the cluster.
+    fn counted(&self, outcome: Outcome) -> Outcome {
+        if outcome.as_ref().is_err_and(|error| !error.is_of_the_request()) {
+            self.0.counts.add_failed();
+        }
+        outcome
+    }
+
+    /// Sends the cohorts that leave the line now.
+    fn send_due(&self) {
+        while let Some(cohort) = self.0.line.next(Instant::now()) {
+            self.send(cohort);
+        }
+    }
+
+    fn send(&self, cohort: Vec<Arc<Asked>>) {
+        drop(self.0.handle.spawn(self.clone().answered(cohort)));
+    }
+
+    /// Answers a cohort of the line, unless all of its clients go away.
+    fn answered(self, cohort: Vec<Arc<Asked>>) -> impl Future<Output = ()> + Send {
+        // Created here, so that the cohort ends even if the task never runs.
+        let flight = Flight { aggregator: self, cohort };
+        async move {
+            let Flight { aggregator, cohort } = &flight;
+            tokio::select! {
+                () = aggregator.answer(cohort) => {}
+                _ = join_all(cohort.iter().map(|asked| asked.ended())) => {}
+            }
+        }
+    }
+
+    async fn answer(&self, cohort: &[Arc<Asked>]) {
+        let inner = &*self.0;
+        let now = Instant::now();
+        inner.counts.add_cohort(cohort.len());
+        for asked in cohort {
+            inner.counts.add_wait(now.saturating_duration_since(asked.arrived));
+        }
+        let groups = groups(cohort, now);
+        if let ([first, _, ..], Some(view)) = (&groups[..], inner.known_view()) {
+            inner.cohort(&view, self.times(first)).prefetch(cohort).await;
+        }
+        join_all(groups.iter().map(|group| self.group(group))).await;
+    }
+
+    /// Answers requests that one message can carry.
+    async fn group(&self, asked: &[Arc<Asked>]) {
+        self.timed(asked, self.times(asked)).await;
+        let apart = asked.iter().filter(|asked| asked.is_open());
+        let alone = apart.map(|asked| async move {
+            asked.ask_alone();
+            let own = std::slice::from_ref(asked);
+            self.timed(own, self.times(own)).await;
+        });
+        join_all(alone).await;
+    }
+
+    /// Returns the time limits of requests that are answered together: those of the one with the
+    /// earliest deadline.
+    fn times(&self, asked: &[Arc<Asked>]) -> Times {
+        let first = asked.iter().filter(|asked| asked.until.is_some());
+        let first = first.min_by_key(|asked| asked.until);
+        let is_strict = asked.iter().any(|asked| !asked.request.allow_partial);
+        // Without a deadline, every cohort of a long batch has the same time for retries.
+        let (begun, deadline) =
+            first.map_or((Instant::now(), None), |first| (first.arrived, first.request.deadline));
+        Times::new(begun, deadline, is_strict, self.0.call)
+    }
+
+    /// Answers a cohort within its time, except for requests that have to be asked alone. The
+    /// future is boxed because the function calls itself to divide a cohort whose messages are too
+    /// large, or that a node refuses because of one of its queries.
+    fn timed<'a>(&'a self, asked: &'a [Arc<Asked>], times: Times) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let inner = &*self.0;
-            let fail =
-                |error: &dyn Fn() -> ClusterError| requests.iter().map(|_| Err(error())).collect();
+            let left = || asked.iter().filter(|asked| asked.is_together());
+            let fail = |error: &dyn Fn() -> ClusterError| {
+                left().for_each(|asked| asked.give(Err(error())));
+            };
             for _ in 0..TRIES {
                 let Some(view) = inner.known_view() else { return fail(&no_view) };
-                let collector = Collector { view: &view, hedges: &inner.hedges, times };
-                let shard_times = inner.shard_times.as_deref();
-                let cohort = Cohort { collector, cache: Some(&inner.cache), shard_times };
-                match cohort.answer(requests).await {
-                    Ok(answers) => return answers,
+                let open: Vec<Arc<Asked>> = left().cloned().collect();
+                match inner.cohort(&view, times).answer(&open).await {
+                    Ok(()) => return,
                     Err(Halt::Stale) => {
                         // If looking again fails, the next attempt reports the error, provided
                         // that there is time for one.
@@ -232,18 +331,19 @@ impl Aggregator {
                             break;
                         }
                     }
-                    Err(Halt::Failed(CohortError::TooLarge { .. })) if requests.len() > 1 => {
-                        let (first, second) = requests.split_at(requests.len() / 2);
-                        let mut answers = self.timed(first, times).await;
-                        answers.extend(self.timed(second, times).await);
-                        return answers;
-                    }
                     Err(Halt::Failed(error)) => {
-                        return fail(&|| error.clone().into());
+                        let open: Vec<Arc<Asked>> = left().cloned().collect();
+                        if open.len() < 2 {
+                            return fail(&|| error.clone().into());
+                        }
+                        let (first, second) = open.split_at(open.len() / 2);
+                        self.timed(first, times).await;
+                        self.timed(second, times).await;
+                        return;
                     }
                 }
             }
-            fail(&|| ClusterError::Unsettled)
+            fail(&|| ClusterError::Unsettled);
         })
     }
 
@@ -279,7 +379,7 @@ impl Aggregator {
 
     /// Returns the state of the nodes and counters in the format of Prometheus.
     pub(crate) fn metrics(&self) -> String {
-        self.0.counts.page(self.status().ok().as_ref())
+        self.0.counts.page(self.status().ok().as_ref(), self.0.line.waiting())
     }
 
     /// Returns the known state of the nodes.
@@ -294,6 +394,8 @@ impl Aggregator {
             address: peer.address.clone(),
             problem: peer.reason(),
             damaged: peer.damaged(),
+            sent_bytes: peer.traffic.sent(),
+            received_bytes: peer.traffic.received(),
         };
         let counts = self.0.cache.counts();
         Ok(Status {
@@ -307,8 +409,49 @@ impl Aggregator {
             hedged: self.0.hedges.sent(),
             cache_hits: counts.hits,
             cache_misses: counts.misses,
+            cohorts: self.0.counts.cohorts(),
+            cohort_queries: self.0.counts.cohort_queries(),
         })
     }
+}
+
+/// Requests of one client in the line. Dropping it removes those that were not answered.
+struct Place<'a> {
+    line: &'a Line,
+    own: Vec<Arc<Asked>>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let open: Vec<_> = self.own.iter().filter(|asked| asked.is_open()).collect();
+        if !open.is_empty() {
+            open.into_iter().for_each(|asked| asked.close());
+            self.line.forget();
+        }
+    }
+}
+
+/// A cohort in progress. When it ends, the next one leaves the line.
+struct Flight {
+    aggregator: Aggregator,
+    cohort: Vec<Arc<Asked>>,
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        // Clients whose task has ended early learn that it has.
+        self.cohort.iter().filter(|asked| asked.is_open()).for_each(|asked| asked.close());
+        self.aggregator.0.line.ended();
+        self.aggregator.send_due();
+    }
+}
+
+/// Returns requests that are to be answered, and the receivers of their answers.
+fn asked(
+    requests: Vec<ClusterRequest>,
+    arrived: Instant,
+) -> (Vec<Arc<Asked>>, Vec<oneshot::Receiver<Outcome>>) {
+    requests.into_iter().map(|request| Asked::new(request, arrived)).unzip()
 }
 
 /// Answers requests in cohorts whose requests share one deadline, several cohorts at a time. Time
@@ -316,6 +459,7 @@ impl Aggregator {
 async fn by_cohort<'a, T, A>(
     requests: &'a [ClusterRequest],
     start: Option<Instant>,
+    size: usize,
     answer: impl Fn(&'a [ClusterRequest], Instant) -> A,
 ) -> Vec<T>
 where
@@ -324,7 +468,7 @@ where
     let is_same = |a: &ClusterRequest, b: &ClusterRequest| {
         (a.deadline, a.allow_partial) == (b.deadline, b.allow_partial)
     };
-    let cohorts = requests.chunk_by(is_same).flat_map(|same| same.chunks(COHORT));
+    let cohorts = requests.chunk_by(is_same).flat_map(|same| same.chunks(size));
     let answer = &answer;
     // A future does nothing until it is polled, so a cohort starts when its turn comes.
     let answers = cohorts.map(|cohort| async move {
@@ -390,6 +534,16 @@ impl Inner {
         match found {
             Ok(Some(peers)) => Arc::new(peers),
             _ => known,
+        }
+    }
+
+    /// Returns a cohort that is sent now.
+    fn cohort<'a>(&'a self, view: &'a View, times: Times) -> Cohort<'a> {
+        Cohort {
+            collector: Collector { view, hedges: &self.hedges, times },
+            cache: Some(&self.cache),
+            shard_times: self.shard_times.as_deref(),
+            sent: Instant::now(),
         }
     }
 
@@ -460,94 +614,4 @@ async fn watch(aggregator: Weak<Inner>, every: Duration) {
 }
 
 #[cfg(test)]
-mod tests {
-    use warpseek::{Document, Index, IndexOptions};
-
-    use super::*;
-    use crate::node::{ClusterNode, NodeOptions};
-    use crate::serve::{NodeServer, runtime};
-
-    fn requests(n: usize) -> Vec<ClusterRequest> {
-        let deadline = Some(Duration::from_secs(1));
-        vec![ClusterRequest { deadline, ..ClusterRequest::new("fig") }; n]
-    }
-
-    #[test]
-    fn the_time_of_a_cohort_begins_when_it_is_sent() {
-        let runtime = runtime().unwrap();
-        let all = requests(3 * COHORTS * COHORT);
-        let answer = |cohort: &[ClusterRequest], start: Instant| {
-            let requests = cohort.len();
-            async move {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-                vec![(start, Instant::now()); requests]
-            }
-        };
-        let times = runtime.block_on(by_cohort(&all, None, answer));
-        assert_eq!(times.len(), all.len());
-        let cohorts: Vec<_> = times.iter().step_by(COHORT).collect();
-        // A cohort that had to wait for another one to finish started no earlier than that.
-        let mut pairs = cohorts.iter().zip(&cohorts[COHORTS..]);
-        assert!(pairs.all(|((_, ended), (begun, _))| begun >= ended));
-        let start = Instant::now();
-        let times = runtime.block_on(by_cohort(&all, Some(start), answer));
-        assert!(times.iter().all(|(begun, _)| *begun == start));
-    }
-
-    #[test]
-    fn a_look_at_the_nodes_does_not_outlast_the_deadline() {
-        let folder = tempfile::tempdir().unwrap();
-        let index = |name: &str, texts: &[&str]| {
-            let dir = folder.path().join(name);
-            let index = Index::create_with(&dir, IndexOptions::new()).unwrap();
-            let mut writer = index.writer().unwrap();
-            for (number, text) in texts.iter().enumerate() {
-                writer.add(Document::new(number.to_string(), "", *text)).unwrap();
-            }
-            writer.commit().unwrap();
-            dir
-        };
-        let node = Arc::new(ClusterNode::new(NodeOptions::default()));
-        node.replace(0, 1, &index("before", &["fig"])).unwrap();
-        let server =
-            NodeServer::start(node.clone(), "127.0.0.1:0", Security::default(), false).unwrap();
-        let address = server.address().to_string();
-        let (end, ended) = tokio::sync::oneshot::channel::<()>();
-        let serving = std::thread::spawn(move || {
-            server.run_until(async {
-                let _ = ended.await;
-            })
-        });
-        runtime().unwrap().block_on(async {
-            let hour = Duration::from_secs(3600);
-            let options =
-                AggregatorOptions { look_every: hour, ..AggregatorOptions::new(vec![address], 1) };
-            let aggregator = Aggregator::connect(options).await.unwrap();
-            // Statistics have to be collected again, and a task that holds the lock keeps this
-            // one waiting.
-            node.replace(0, 1, &index("after", &["fig", "plum"])).unwrap();
-            let look = aggregator.0.looking.lock().await;
-            let deadline = Some(Duration::from_secs(3));
-            let request = ClusterRequest { deadline, ..ClusterRequest::new("fig") };
-            let answer = aggregator.search(request.clone()).await;
-            assert!(matches!(answer, Err(ClusterError::Unsettled)), "{answer:?}");
-            drop(look);
-            let request = ClusterRequest { deadline: Some(hour), ..request };
-            assert_eq!(aggregator.search(request).await.unwrap().coverage.documents, 2);
-        });
-        drop(end);
-        serving.join().unwrap().unwrap();
-    }
-
-    #[test]
-    fn requests_of_a_cohort_are_alike() {
-        let mut all = requests(3);
-        all[1].allow_partial = false;
-        all[2].deadline = None;
-        let answer = |cohort: &[ClusterRequest], _: Instant| {
-            std::future::ready(vec![cohort.len(); cohort.len()])
-        };
-        let sizes = runtime().unwrap().block_on(by_cohort(&all, None, answer));
-        assert_eq!(sizes, [1, 1, 1]);
-    }
-}
+mod tests;

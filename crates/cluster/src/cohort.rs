@@ -1,6 +1,6 @@
 //! Answers to several queries that are sent together. A cohort collects the statistics of its
 //! terms once, plans each query with them, takes answers from the cache, and sends the remaining
-//! queries to all shards.
+//! queries to all shards. Each query gets its answer as soon as it is known.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
-use tonic::Status;
+use tonic::{Code, Status};
 use warpseek::Mode;
 use warpseek::plan::{CollectionStatistics, Plan};
 use warpseek::service::{HeapBytes, Lookup, ResultCache, ResultKey};
 
+use crate::asked::Asked;
 use crate::asking::{CallFailure, ask};
 use crate::coverage::MissingShard;
 use crate::error::ClusterError;
@@ -22,6 +23,10 @@ use crate::protocol;
 use crate::request::{ClusterHit, ClusterRequest, ClusterResponse};
 use crate::shard_times::ShardTimes;
 use crate::wire;
+
+/// Part of its time after which a cohort counts as cut short by its deadline: all but one in this
+/// many. Nodes end a little earlier than the deadline.
+const CUT_SHARE: u32 = 10;
 
 /// Cache of answers by query, with the requests that wait for an answer in progress.
 pub(crate) type Cache = ResultCache<ClusterResponse, oneshot::Sender<Arc<ClusterResponse>>>;
@@ -34,23 +39,22 @@ impl HeapBytes for ClusterResponse {
     }
 }
 
-/// Result of a request.
-type Outcome = Result<Arc<ClusterResponse>, ClusterError>;
-
 /// Queries that are answered together.
 pub(crate) struct Cohort<'a> {
     pub(crate) collector: Collector<'a>,
     pub(crate) cache: Option<&'a Cache>,
     pub(crate) shard_times: Option<&'a ShardTimes>,
+    /// Time at which it was sent.
+    pub(crate) sent: Instant,
 }
 
 /// A query with its plan.
 struct PlannedQuery<'a> {
-    /// Index of the request in the cohort.
-    at: usize,
-    request: &'a ClusterRequest,
+    asked: &'a Asked,
     terms: Vec<Term>,
     plan: Plan,
+    /// The entry of the cache to fill, if other requests may wait for it.
+    lead: Option<CacheLead<'a>>,
 }
 
 /// Statistics and shards for an answer.
@@ -61,26 +65,26 @@ struct Scope {
     is_whole: bool,
 }
 
-impl Cohort<'_> {
-    /// Answers each request independently. Returns [`Halt`] if the nodes have to be called
-    /// again.
-    pub(crate) async fn answer(&self, requests: &[ClusterRequest]) -> Result<Vec<Outcome>, Halt> {
-        let mut outcomes: Vec<Option<Outcome>> = requests.iter().map(|_| None).collect();
-        let searcher = &self.collector.view.epoch.searcher;
-        // A plan without documents and statistics lists all its terms as missing.
-        let listed = |request: &ClusterRequest| -> Result<Vec<Term>, ClusterError> {
-            Ok(searcher.plan(&request.planned_by(searcher)?)?.missing)
-        };
-        let mut asked: Vec<(usize, Vec<Term>)> = Vec::with_capacity(requests.len());
-        for (at, request) in requests.iter().enumerate() {
-            match listed(request) {
-                Ok(terms) => asked.push((at, terms)),
-                Err(error) => outcomes[at] = Some(Err(error)),
-            }
+impl Scope {
+    /// Returns the scope without the shards that are missing.
+    fn without(&self, missing: Vec<MissingShard>) -> Self {
+        let gone = |shard: &u32| missing.iter().any(|missing| missing.shard == *shard);
+        Scope {
+            statistics: self.statistics.clone(),
+            shards: self.shards.iter().copied().filter(|shard| !gone(shard)).collect(),
+            missing,
+            is_whole: self.is_whole,
         }
-        let all: BTreeSet<Term> = asked.iter().flat_map(|(_, terms)| terms).cloned().collect();
-        let all: Vec<Term> = all.into_iter().collect();
-        let whole = self.collector.whole(&all).await?;
+    }
+}
+
+impl<'a> Cohort<'a> {
+    /// Answers each request independently. A request whose answer would be another one if it were
+    /// alone is taken out of the cohort instead. Returns [`Halt`] if the nodes have to be called
+    /// again for the requests that are still open.
+    pub(crate) async fn answer(&self, asked: &'a [Arc<Asked>]) -> Result<(), Halt> {
+        let listed = self.listed(asked);
+        let whole = self.collector.whole(&union(&listed)).await?;
         let knows = |terms: &[Term]| {
             let known = |(field, term): &Term, gathered: &TermStatistics| {
                 gathered.statistics.frequency(*field, term).is_some()
@@ -88,94 +92,98 @@ impl Cohort<'_> {
             whole.as_ref().is_some_and(|whole| terms.iter().all(|term| known(term, whole)))
         };
         let (known, others): (Vec<_>, Vec<_>) =
-            asked.into_iter().partition(|(_, terms)| knows(terms));
+            listed.into_iter().partition(|(_, terms)| knows(terms));
         let mut blamed = Vec::new();
         if let Some(TermStatistics { statistics, shards, missing }) = whole {
             blamed = missing;
             let statistics = Arc::new(statistics);
             let over = Scope { statistics, shards, missing: Vec::new(), is_whole: true };
-            self.over(&over, requests, known, &mut outcomes).await?;
+            self.over(&over, known).await?;
         }
         if !others.is_empty() {
-            let terms: BTreeSet<Term> =
-                others.iter().flat_map(|(_, terms)| terms).cloned().collect();
-            let terms: Vec<Term> = terms.into_iter().collect();
             let TermStatistics { statistics, shards, missing } =
-                self.collector.reduced(&terms, blamed).await?;
+                self.collector.reduced(&union(&others), blamed).await?;
             let statistics = Arc::new(statistics);
             let over = Scope { statistics, shards, missing, is_whole: false };
-            self.over(&over, requests, others, &mut outcomes).await?;
+            self.over(&over, others).await?;
         }
-        let none = || Err(ClusterError::Query(warpseek::plan::ExecError::NoAnswer));
-        let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(none));
-        let strict = |(outcome, request): (Outcome, &ClusterRequest)| match outcome {
-            Ok(response) if !request.allow_partial && !response.coverage.is_complete() => {
-                Err(ClusterError::Incomplete(response.coverage.clone()))
-            }
-            outcome => outcome,
+        Ok(())
+    }
+
+    /// Requests the frequencies of all terms of the requests that are not known yet, so that
+    /// cohorts that are answered separately do not each request them.
+    pub(crate) async fn prefetch(&self, asked: &'a [Arc<Asked>]) {
+        // Each cohort reports what fails.
+        let _ = self.collector.whole(&union(&self.listed(asked))).await;
+    }
+
+    /// Returns the answer to a request if it is in the cache.
+    pub(crate) fn cached(&self, request: &ClusterRequest) -> Option<Arc<ClusterResponse>> {
+        let cache = self.cache.filter(|_| request.is_cached())?;
+        let searcher = &self.collector.view.epoch.searcher;
+        let planned = request.planned_by(searcher).ok()?;
+        let terms = searcher.plan(&planned).ok()?.missing;
+        let statistics = Arc::new(self.collector.known(&terms)?);
+        let plan = searcher.plan(&planned.of_collection(statistics)).ok()?;
+        cache.peek(&ResultKey::of(&plan))
+    }
+
+    /// Returns the requests that can be planned, with their terms, and answers the others.
+    fn listed(&self, asked: &'a [Arc<Asked>]) -> Vec<(&'a Asked, Vec<Term>)> {
+        let searcher = &self.collector.view.epoch.searcher;
+        // A plan without documents and statistics lists all its terms as missing.
+        let terms = |request: &ClusterRequest| -> Result<Vec<Term>, ClusterError> {
+            Ok(searcher.plan(&request.planned_by(searcher)?)?.missing)
         };
-        Ok(outcomes.zip(requests).map(strict).collect())
+        let mut listed = Vec::with_capacity(asked.len());
+        for one in asked {
+            match terms(&one.request) {
+                Ok(terms) => listed.push((one.as_ref(), terms)),
+                Err(error) => one.give(Err(error)),
+            }
+        }
+        listed
     }
 
     /// Plans requests with the given statistics, and answers them from the cache or by calling
     /// the shards.
-    async fn over(
-        &self,
-        over: &Scope,
-        requests: &[ClusterRequest],
-        asked: Vec<(usize, Vec<Term>)>,
-        outcomes: &mut [Option<Outcome>],
-    ) -> Result<(), Halt> {
-        let (mut leading, mut computed, mut following) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, terms) in asked {
-            let request = &requests[at];
-            let plan = match self.plan(over, request) {
+    async fn over(&self, over: &Scope, listed: Vec<(&'a Asked, Vec<Term>)>) -> Result<(), Halt> {
+        let (mut computed, mut following) = (Vec::new(), Vec::new());
+        for (number, (asked, terms)) in (0..).zip(listed) {
+            let plan = match self.plan(over, &asked.request) {
                 Ok(plan) => plan,
                 Err(error) => {
-                    outcomes[at] = Some(Err(error));
+                    asked.give(Err(error));
                     continue;
                 }
             };
-            let planned = PlannedQuery { at, request, terms, plan };
-            let Some(cache) = self.cache.filter(|_| over.is_whole && request.is_cached()) else {
+            let mut planned = PlannedQuery { asked, terms, plan, lead: None };
+            let is_cached = over.is_whole && asked.request.is_cached();
+            let Some(cache) = self.cache.filter(|_| is_cached) else {
                 computed.push(planned);
-                leading.push(None);
                 continue;
             };
             let key = ResultKey::of(&planned.plan);
             let (answer, answered) = oneshot::channel();
-            match cache.lookup(&key, at as u64, answer) {
-                Lookup::Hit(response, _) => outcomes[at] = Some(Ok(response)),
+            match cache.lookup(&key, number, answer) {
+                Lookup::Hit(response, _) => asked.give(Ok(response)),
                 Lookup::Lead(_) => {
+                    planned.lead = Some(CacheLead { cache, key, filled: false });
                     computed.push(planned);
-                    leading.push(Some(CacheLead { cache, key, filled: false }));
                 }
                 Lookup::Follow => following.push((planned, answered)),
             }
         }
-        let answers = self.compute(over, &computed).await?;
-        for ((planned, leading), response) in computed.iter().zip(leading).zip(answers) {
-            let response = Arc::new(response);
-            if let Some(leading) = leading
-                && response.coverage.is_complete()
-            {
-                leading.fill(&response);
-            }
-            outcomes[planned.at] = Some(Ok(response));
-        }
+        self.compute(over, computed).await?;
         let mut left = Vec::new();
         for (planned, answered) in following {
             // The leader may have more time than is left here, or may have given up.
             match within(self.collector.times.until, answered).await {
-                Some(Ok(response)) => outcomes[planned.at] = Some(Ok(response)),
+                Some(Ok(response)) => planned.asked.give(Ok(response)),
                 _ => left.push(planned),
             }
         }
-        let answers = self.compute(over, &left).await?;
-        for (planned, response) in left.iter().zip(answers) {
-            outcomes[planned.at] = Some(Ok(Arc::new(response)));
-        }
-        Ok(())
+        self.compute(over, left).await
     }
 
     fn plan(&self, over: &Scope, request: &ClusterRequest) -> Result<Plan, ClusterError> {
@@ -188,46 +196,77 @@ impl Cohort<'_> {
         })
     }
 
-    /// Calls the shards. AND-then-OR depends on all of them: they answer AND first, and then OR
-    /// for the queries that have too few hits together.
-    async fn compute(
-        &self,
-        over: &Scope,
-        planned: &[PlannedQuery<'_>],
-    ) -> Result<Vec<ClusterResponse>, Halt> {
-        let mode = |planned: &PlannedQuery<'_>| match planned.request.mode {
+    /// Answers queries by calling the shards. AND-then-OR depends on all of them: they answer AND
+    /// first, and then OR for the queries that have too few hits together.
+    async fn compute(&self, over: &Scope, planned: Vec<PlannedQuery<'a>>) -> Result<(), Halt> {
+        let mode = |planned: &PlannedQuery<'_>| match planned.asked.request.mode {
             Mode::Or => protocol::Mode::Or,
             Mode::And | Mode::AndOr => protocol::Mode::And,
         };
-        let all: Vec<&PlannedQuery<'_>> = planned.iter().collect();
-        let mut answers = self.round(over, &all, mode).await?;
-        let is_short = |at: &usize| {
-            let query = &planned[*at];
-            query.request.mode == Mode::AndOr && answers[*at].hits.len() < query.request.k
+        let answers = self.round(over, &planned, mode).await?;
+        let is_short = |request: &ClusterRequest, answer: &Option<ClusterResponse>| {
+            let hits = answer.as_ref().map(|answer| answer.hits.len());
+            request.mode == Mode::AndOr && hits.is_some_and(|hits| hits < request.k)
         };
-        let short: Vec<usize> = (0..planned.len()).filter(is_short).collect();
-        if !short.is_empty() {
-            let again: Vec<&PlannedQuery<'_>> = short.iter().map(|&at| &planned[at]).collect();
-            let more = self.round(over, &again, |_| protocol::Mode::Or).await?;
-            for (at, answer) in short.into_iter().zip(more) {
-                answers[at] = answer;
+        let missing = answers.iter().flatten().next().map(|answer| answer.coverage.missing.clone());
+        let mut again = Vec::new();
+        for (planned, answer) in planned.into_iter().zip(answers) {
+            match answer {
+                answer if !is_short(&planned.asked.request, &answer) => self.finish(planned, answer),
+                // Documents that were not searched with AND may have the hits that are missing.
+                Some(answer) if !answer.coverage.partial.is_empty() => {
+                    self.finish(planned, Some(answer.without_hits()));
+                }
+                _ => again.push(planned),
             }
         }
-        Ok(answers)
+        // For the same reason, shards that did not answer are left out.
+        let over = &over.without(missing.unwrap_or_default());
+        let answers = self.round(over, &again, |_| protocol::Mode::Or).await?;
+        for (planned, answer) in again.into_iter().zip(answers) {
+            self.finish(planned, answer);
+        }
+        Ok(())
     }
 
-    /// Calls each shard once.
+    /// Passes an answer on. A query without one, because a node refused it, and a query whose
+    /// answer is partial because another query of the cohort had less time, are to be asked again
+    /// alone.
+    fn finish(&self, planned: PlannedQuery<'_>, answer: Option<ClusterResponse>) {
+        let PlannedQuery { asked, lead, .. } = planned;
+        let Some(answer) = answer else { return asked.set_apart(None) };
+        let (is_complete, answer) = (answer.coverage.is_complete(), Arc::new(answer));
+        if let Some(lead) = lead.filter(|_| is_complete) {
+            lead.fill(&answer);
+        }
+        match !is_complete && self.is_cut_short_for(asked) {
+            true => asked.set_apart(Some(answer)),
+            false => asked.give(Ok(answer)),
+        }
+    }
+
+    /// Returns true if the time of the cohort is up and that of the request is not.
+    fn is_cut_short_for(&self, asked: &Asked) -> bool {
+        self.collector.times.until.is_some_and(|until| {
+            let end = until - until.saturating_duration_since(self.sent) / CUT_SHARE;
+            asked.until.is_none_or(|own| own > until) && Instant::now() >= end
+        })
+    }
+
+    /// Calls each shard once. A query that a node refuses, and would refuse alone too, has no
+    /// answer.
     async fn round(
         &self,
         over: &Scope,
-        planned: &[&PlannedQuery<'_>],
+        planned: &[PlannedQuery<'_>],
         mode: impl Fn(&PlannedQuery<'_>) -> protocol::Mode,
-    ) -> Result<Vec<ClusterResponse>, Halt> {
+    ) -> Result<Vec<Option<ClusterResponse>>, Halt> {
         if planned.is_empty() {
             return Ok(Vec::new());
         }
-        let queries =
-            planned.iter().map(|query| wire::to_query(query.request, mode(query), &query.plan));
+        let queries = planned
+            .iter()
+            .map(|query| wire::to_query(&query.asked.request, mode(query), &query.plan));
         let queries: Vec<protocol::Query> =
             queries.collect::<Result<_, _>>().map_err(Halt::Failed)?;
         let terms: BTreeSet<&Term> = planned.iter().flat_map(|query| &query.terms).collect();
@@ -268,11 +307,12 @@ impl Cohort<'_> {
             }
         }
         missing.sort_by_key(|gone| gone.shard);
-        let merged = |(at, query): (usize, &&PlannedQuery<'_>)| {
+        let merged = |(at, query): (usize, &PlannedQuery<'_>)| {
             let parts: Vec<(u32, &protocol::Answer)> =
                 parts.iter().map(|(shard, answer)| (*shard, &answer.answers[at])).collect();
             let epoch = &self.collector.view.epoch;
-            merge(epoch, &query.plan, &parts, missing.clone(), over.is_whole)
+            let is_answered = parts.iter().all(|(_, answer)| answer.failure == 0);
+            is_answered.then(|| merge(epoch, &query.plan, &parts, missing.clone(), over.is_whole))
         };
         Ok(planned.iter().enumerate().map(merged).collect())
     }
@@ -295,9 +335,12 @@ impl Cohort<'_> {
             let request = protocol::SearchRequest { shard, deadline, ..request.clone() };
             async move {
                 let answer = client.search(request).await?;
-                match answer.answers.len() == wanted && answer.answers.iter().all(is_sound) {
-                    true => Ok(answer),
-                    false => Err(Status::internal(
+                match &answer.answers[..] {
+                    [alone] if alone.failure != 0 => {
+                        Err(Status::new(Code::from(alone.failure as i32), alone.reason.clone()))
+                    }
+                    all if all.len() == wanted && all.iter().all(is_sound) => Ok(answer),
+                    _ => Err(Status::internal(
                         "the answer does not have one id and score for each hit, or has too few parts",
                     )),
                 }
@@ -305,6 +348,12 @@ impl Cohort<'_> {
         })
         .await
     }
+}
+
+/// Returns the terms of all requests, each once.
+fn union(listed: &[(&Asked, Vec<Term>)]) -> Vec<Term> {
+    let all: BTreeSet<&Term> = listed.iter().flat_map(|(_, terms)| terms).collect();
+    all.into_iter().cloned().collect()
 }
 
 fn is_sound(answer: &protocol::Answer) -> bool {

@@ -68,6 +68,18 @@ impl Collector<'_> {
         Ok(Some(TermStatistics { statistics, shards: all, missing }))
     }
 
+    /// Returns the statistics of the whole collection for these terms if no call is necessary for
+    /// them.
+    pub(crate) fn known(&self, terms: &[Term]) -> Option<CollectionStatistics> {
+        let epoch = &self.view.epoch;
+        let all: Vec<u32> = (0..).take(epoch.shards.len()).collect();
+        let mut statistics = self.fields(&all)?;
+        for ((field, term), documents) in terms.iter().zip(epoch.frequencies(terms)) {
+            statistics.add_term(*field, term, documents?).ok()?;
+        }
+        Some(statistics)
+    }
+
     /// Returns the statistics of a collection that consists only of the shards that answer now.
     /// Shards in `missing` are not called.
     pub(crate) async fn reduced(

@@ -8,9 +8,10 @@ use tokio::runtime::{Handle, Runtime};
 use warpseek::Searcher;
 use warpseek_front::{Remote, RemoteFailure};
 
-use crate::aggregator::{Aggregator, AggregatorOptions};
+use crate::aggregator::Aggregator;
 use crate::error::ClusterError;
 use crate::json_front::JsonFront;
+use crate::options::AggregatorOptions;
 use crate::request::{ClusterRequest, ClusterResponse};
 use crate::serve::runtime;
 

@@ -16,13 +16,16 @@
 //! damaged ones, `guard` finds damage and repairs it, and `serve` listens. On the side of an
 //! aggregator, `peer` is one node, `breaker` decides when not to call it, `listing` reads the list
 //! of nodes, `view` combines what the nodes describe, `asking` makes one call and replaces failed
-//! ones, `gather` collects statistics, `cohort` answers several queries together, `merge` merges
-//! the answers of the shards, `aggregator` combines all of these, `status` is the state of the
-//! nodes, `metrics` and `shard_times` record, and `json_front` translates requests and answers in
-//! JSON for a server. Both sides use `protocol`, which has the messages and calls, `wire`, which
-//! converts and validates messages, and `security`, which has tokens and certificates.
+//! ones, `gather` collects statistics, `asked` is one request, `line` forms cohorts of the
+//! requests of all clients, `cohort` answers several queries together, `merge` merges the answers
+//! of the shards, `aggregator` combines all of these, `options` has its options, `status` is the
+//! state of the nodes, `metrics`, `traffic` and `shard_times` record, and `json_front` translates
+//! requests and answers in JSON for a server. Both sides use `protocol`, which has the messages
+//! and calls, `wire`, which converts and validates messages, and `security`, which has tokens and
+//! certificates.
 
 mod aggregator;
+mod asked;
 mod asking;
 mod breaker;
 mod cohort;
@@ -32,10 +35,12 @@ mod gather;
 mod guard;
 mod handle;
 mod json_front;
+mod line;
 mod listing;
 mod merge;
 mod metrics;
 mod node;
+mod options;
 mod peer;
 mod protocol;
 mod repairs;
@@ -45,18 +50,21 @@ mod serve;
 mod shard;
 mod shard_times;
 mod status;
+mod traffic;
 mod view;
 mod wire;
 
-pub use aggregator::{Aggregator, AggregatorOptions};
+pub use aggregator::Aggregator;
 pub use coverage::{Coverage, MissingShard};
 pub use error::ClusterError;
 pub use handle::Cluster;
 pub use json_front::JsonFront;
+pub use line::CohortOptions;
 pub use listing::{addresses, nodes};
 pub use node::{ClusterNode, NodeOptions};
+pub use options::AggregatorOptions;
 pub use repairs::DamagedShard;
 pub use request::{ClusterHit, ClusterRequest, ClusterResponse};
 pub use security::{Security, Token};
-pub use serve::NodeServer;
+pub use serve::{BackgroundNode, NodeServer};
 pub use shard_times::ShardTimes;

@@ -12,6 +12,7 @@ use crate::error::{ClusterError, with_causes};
 use crate::protocol::{self, ShardsClient};
 use crate::repairs::DamagedShard;
 use crate::security::{Security, TokenSender};
+use crate::traffic::{CountingConnector, Traffic};
 
 /// Time limit of a connection attempt, and the intervals with which calls without a deadline
 /// notice a node that hangs.
@@ -23,6 +24,8 @@ const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(2);
 pub(crate) struct Peer {
     pub(crate) address: String,
     client: ShardsClient,
+    /// Bytes sent to the node and received from it.
+    pub(crate) traffic: Arc<Traffic>,
     in_flight: AtomicUsize,
     state: Mutex<State>,
 }
@@ -60,15 +63,16 @@ impl Peer {
             .connect_timeout(CONNECT)
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE_ANSWER)
-            .keep_alive_while_idle(true)
-            .tcp_nodelay(true);
+            .keep_alive_while_idle(true);
         if let Some(tls) = security.client()? {
             endpoint = endpoint.tls_config(tls).map_err(wrong)?;
         }
         let token = TokenSender(security.token.clone());
-        let client = ShardsClient::new(endpoint.connect_lazy(), token);
+        let traffic = Arc::<Traffic>::default();
+        let connector = CountingConnector::new(traffic.clone(), CONNECT);
+        let client = ShardsClient::new(endpoint.connect_with_connector_lazy(connector), token);
         let (in_flight, state) = (AtomicUsize::new(0), Mutex::default());
-        Ok(Peer { address: address.to_owned(), client, in_flight, state })
+        Ok(Peer { address: address.to_owned(), client, traffic, in_flight, state })
     }
 
     pub(crate) fn client(&self) -> ShardsClient {

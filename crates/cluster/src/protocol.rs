@@ -199,4 +199,8 @@ pub(crate) struct Answer {
     pub(crate) searched: u64,
     #[prost(bool, tag = "6")]
     pub(crate) complete: bool,
+    #[prost(uint32, tag = "7")]
+    pub(crate) failure: u32,
+    #[prost(string, tag = "8")]
+    pub(crate) reason: String,
 }

@@ -120,3 +120,14 @@ pub struct ClusterResponse {
     /// Version of the collection.
     pub version: u64,
 }
+
+impl ClusterResponse {
+    /// Returns the response of a search whose time was up before it had searched anything.
+    pub(crate) fn without_hits(self) -> Self {
+        let is_missing = |shard: &u32| self.coverage.missing.iter().any(|m| m.shard == *shard);
+        let partial = (0..self.coverage.shards).filter(|shard| !is_missing(shard)).collect();
+        let coverage = Coverage { searched: 0, partial, ..self.coverage };
+        let matches = self.matches.map(|_| 0);
+        ClusterResponse { hits: Vec::new(), matches, coverage, version: self.version }
+    }
+}

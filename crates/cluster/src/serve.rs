@@ -4,10 +4,12 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
@@ -98,6 +100,20 @@ impl NodeServer {
         self.run_until(signal())
     }
 
+    /// Serves on a thread of its own, until the returned value is dropped.
+    pub fn run_in_background(self) -> Result<BackgroundNode, ClusterError> {
+        let (address, (end, ended)) = (self.address, oneshot::channel());
+        let serve = move || {
+            self.run_until(async {
+                let _ = ended.await;
+            })
+        };
+        let thread = std::thread::Builder::new().name("warpseek-node".into()).spawn(serve);
+        let thread =
+            thread.map_err(|source| ClusterError::Io { what: "threads".into(), source })?;
+        Ok(BackgroundNode { address, end: Some(end), thread: Some(thread) })
+    }
+
     /// Serves until a future completes. Requests in progress have ten seconds to finish.
     pub fn run_until(self, end: impl Future<Output = ()> + Send) -> Result<(), ClusterError> {
         let NodeServer { node, security, listener, runtime, status_file, .. } = self;
@@ -114,7 +130,7 @@ impl NodeServer {
                 server = server.tls_config(tls).map_err(transport("certificates"))?;
             }
             let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-            let (ended, ending) = tokio::sync::oneshot::channel::<()>();
+            let (ended, ending) = oneshot::channel::<()>();
             let graceful = async {
                 end.await;
                 node.drain();
@@ -136,6 +152,30 @@ impl NodeServer {
         drop(guard);
         runtime.shutdown_timeout(Duration::from_secs(1));
         served
+    }
+}
+
+/// A node that serves on a thread of its own until it is dropped.
+pub struct BackgroundNode {
+    address: SocketAddr,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Result<(), ClusterError>>>,
+}
+
+impl BackgroundNode {
+    /// Returns the address that the node listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for BackgroundNode {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // An error at its end changes no answer.
+            let _ = thread.join();
+        }
     }
 }
 

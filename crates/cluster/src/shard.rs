@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tonic::Status;
+use tonic::{Code, Status};
 use warpseek::index::{Statistics, settings};
 use warpseek::plan::{CollectionStatistics, ExecError, frequencies};
 use warpseek::{
@@ -109,7 +109,9 @@ impl OpenShard {
         frequencies(&snapshot, terms).map_err(|error| Status::data_loss(error.to_string()))
     }
 
-    /// Answers the queries of a request. Dropping the future cancels the remaining work.
+    /// Answers the queries of a request. A query that cannot be answered fails the others only if
+    /// the shard is damaged, since then another node should answer them all. Dropping the future
+    /// cancels the remaining work.
     pub(crate) async fn search(
         self: Arc<Self>,
         request: protocol::SearchRequest,
@@ -121,27 +123,32 @@ impl OpenShard {
             let collection = Arc::new(wire::collection(&request)?);
             shard.prepare_for(&collection);
             let deadline = (request.deadline > 0).then(|| Duration::from_micros(request.deadline));
-            let mut tickets = Vec::with_capacity(request.queries.len());
-            for query in &request.queries {
+            let submit = |query: &protocol::Query| {
                 let query = wire::request(query, &shard.searcher, &collection, deadline)?;
-                tickets.push(shard.service.submit(&query).map_err(|error| failed(&error))?);
-            }
-            Ok(tickets)
+                shard.service.submit(&query).map_err(|error| failed(&error))
+            };
+            Ok(request.queries.iter().map(submit).collect::<Vec<_>>())
         });
         let mut responses = Vec::with_capacity(scales.len());
         for (ticket, scale) in tickets.await?.into_iter().zip(scales) {
-            let response = ticket.await.answer.map_err(|error| failed(&error))?;
-            if response.plan().scale != scale {
-                return Err(Status::internal(
+            let response = match ticket {
+                Ok(ticket) => ticket.await.answer.map_err(|error| failed(&error)),
+                Err(refused) => Err(refused),
+            };
+            responses.push(response.and_then(|response| match response.plan().scale == scale {
+                true => Ok(response),
+                false => Err(Status::internal(
                     "the node plans the query with a different scale than the aggregator, so its scores would not be comparable",
-                ));
-            }
-            responses.push(response);
+                )),
+            }));
         }
         // Ids are read from disk.
         blocking(move || {
-            let answers = responses.iter().map(answer).collect::<Result<_, _>>()?;
-            Ok(protocol::SearchResponse { answers })
+            let answers = responses.iter().map(|response| match response {
+                Ok(response) => answer(response),
+                Err(status) => Err(status.clone()),
+            });
+            together(answers.collect())
         })
         .await
     }
@@ -199,6 +206,25 @@ pub(crate) async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|error| Err(Status::internal(error.to_string())))
 }
 
+/// Returns the response to a request whose queries have these answers. If none is answered, as if
+/// the node had too much to do, the whole request fails, so that another node gets all of it.
+fn together(
+    answers: Vec<Result<protocol::Answer, Status>>,
+) -> Result<protocol::SearchResponse, Status> {
+    let is_answered = answers.iter().any(Result::is_ok);
+    let answer = |answer: Result<protocol::Answer, Status>| match answer {
+        Err(status) if !is_answered || status.code() == Code::DataLoss => Err(status),
+        Err(status) => Ok(protocol::Answer {
+            failure: status.code() as u32,
+            reason: status.message().to_owned(),
+            ..protocol::Answer::default()
+        }),
+        answer => answer,
+    };
+    let answers = answers.into_iter().map(answer).collect::<Result<_, _>>()?;
+    Ok(protocol::SearchResponse { answers })
+}
+
 fn answer(response: &Response) -> Result<protocol::Answer, Status> {
     let hits = response.hits();
     let ids = (0..hits.len()).map(|rank| response.id(rank));
@@ -210,6 +236,8 @@ fn answer(response: &Response) -> Result<protocol::Answer, Status> {
         matches: response.matches(),
         searched: response.documents_searched().0,
         complete: response.coverage().is_complete(),
+        failure: 0,
+        reason: String::new(),
     })
 }
 
@@ -229,5 +257,28 @@ fn failed(error: &ServiceError) -> Status {
             | ExecError::Unsupported { .. },
         ) => Status::internal(reason),
         ServiceError::Exec(_) => Status::invalid_argument(reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_that_fails_does_not_fail_the_others() {
+        let good = || Ok(protocol::Answer { complete: true, ..protocol::Answer::default() });
+        let refused = || Err(Status::resource_exhausted("too late"));
+        let found = together(vec![good(), refused(), good()]).unwrap().answers;
+        let codes: Vec<_> = found.iter().map(|answer| (answer.failure, answer.complete)).collect();
+        assert_eq!(codes, [(0, true), (Code::ResourceExhausted as u32, false), (0, true)]);
+        assert_eq!(found[1].reason, "too late");
+        // Another node should get the whole request.
+        let damage = || Err(Status::data_loss("damage"));
+        for all in [vec![refused(), refused()], vec![refused()], vec![damage(), damage()]] {
+            let code = all[0].as_ref().unwrap_err().code();
+            assert_eq!(together(all).unwrap_err().code(), code);
+        }
+        assert_eq!(together(vec![good(), damage()]).unwrap_err().code(), Code::DataLoss);
+        assert_eq!(together(Vec::new()).unwrap().answers.len(), 0);
     }
 }

@@ -23,6 +23,9 @@ pub(crate) struct Status {
     pub(crate) hedged: u64,
     pub(crate) cache_hits: u64,
     pub(crate) cache_misses: u64,
+    /// Number of cohorts that were sent, and of their queries.
+    pub(crate) cohorts: u64,
+    pub(crate) cohort_queries: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -32,6 +35,9 @@ pub(crate) struct NodeStatus {
     pub(crate) problem: Option<String>,
     /// Shards that the node does not serve because their files are damaged.
     pub(crate) damaged: Vec<DamagedShard>,
+    /// Bytes sent to the node and received from it.
+    pub(crate) sent_bytes: u64,
+    pub(crate) received_bytes: u64,
 }
 
 impl Status {
@@ -39,7 +45,7 @@ impl Status {
     /// changes are logged when they happen.
     pub(crate) fn log(&self) {
         self.ignored.iter().for_each(IgnoredShard::log);
-        for NodeStatus { address, problem, damaged } in &self.nodes {
+        for NodeStatus { address, problem, damaged, .. } in &self.nodes {
             if let Some(reason) = problem {
                 tracing::warn!(node = address, reason, "a node is gone");
             }

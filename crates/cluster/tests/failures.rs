@@ -4,14 +4,11 @@
 
 mod common;
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{Collection, Running, cluster, documents};
+use common::{Between, Collection, Running, cluster, documents};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use warpseek::{Document, IndexOptions, Request};
 use warpseek_cluster::{AggregatorOptions, Cluster, ClusterError, ClusterRequest, Security, Token};
@@ -81,42 +78,6 @@ fn a_node_that_ends_is_replaced_and_missing_shards_are_named() {
     }
     // Earlier answers are still cached.
     assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&collection, "fig plum", 20));
-}
-
-/// A proxy between an aggregator and a node that can hold back all data.
-struct Between {
-    address: String,
-    holds: Arc<AtomicBool>,
-}
-
-impl Between {
-    fn new(node: &str) -> Self {
-        let (listener, node) = (TcpListener::bind("127.0.0.1:0").unwrap(), node.to_owned());
-        let address = listener.local_addr().unwrap().to_string();
-        let holds = Arc::new(AtomicBool::new(false));
-        let held = holds.clone();
-        std::thread::spawn(move || {
-            for near in listener.incoming() {
-                let (near, far) = (near.unwrap(), TcpStream::connect(&node).unwrap());
-                let ends = [(near.try_clone(), far.try_clone()), (Ok(far), Ok(near))];
-                for (from, to) in ends {
-                    let (mut from, mut to, held) = (from.unwrap(), to.unwrap(), held.clone());
-                    std::thread::spawn(move || {
-                        let mut bytes = [0; 1 << 14];
-                        while let Ok(n @ 1..) = from.read(&mut bytes) {
-                            while held.load(Ordering::Relaxed) {
-                                std::thread::sleep(Duration::from_millis(5));
-                            }
-                            if to.write_all(&bytes[..n]).is_err() {
-                                break;
-                            }
-                        }
-                    });
-                }
-            }
-        });
-        Between { address, holds }
-    }
 }
 
 /// Frequencies of words that are not cached have to be requested. A node that hangs must not use

@@ -86,8 +86,13 @@ pub fn run(
     let stride = ks.iter().copied().max().unwrap_or(1);
     let capacity = key_capacity(stride);
     let round = Round::new(setup, plans, &ks, stride, capacity, kind, workspace)?.sharing(context);
-    let masks = round.send_masks()?;
-    let mut round = Round { threads: context.threads(), masks, pace, ..round };
+    let mut round = Round { threads: context.threads(), pace, ..round };
+    round.masks = match round.send_masks() {
+        Err(ImageError::Stopped) => {
+            return Ok(plans.iter().map(|plan| Answer::nothing(plan)).collect());
+        }
+        masks => masks?,
+    };
     let coverage = match mode {
         Mode::Or => vec![round.pass(image, Pass::Or, false)?; plans.len()],
         Mode::And => vec![round.pass(image, Pass::And, false)?; plans.len()],
@@ -230,15 +235,18 @@ impl<'a> Round<'a> {
     }
 
     /// Copies the masks of the plans to the device, where they stay until the round has ended.
-    fn send_masks(&self) -> Result<Vec<Option<Arc<DeviceMask>>>, DeviceError> {
+    fn send_masks(&self) -> Result<Vec<Option<Arc<DeviceMask>>>, ImageError> {
         if self.plans.iter().all(|plan| plan.mask.is_none()) {
             return Ok(Vec::new());
         }
         let setup = self.setup;
-        let send = |plan: &&Plan| {
-            let mask = plan.mask.as_ref();
-            mask.map(|mask| setup.masks.get(&setup.device, &self.workspace.stream, mask))
-                .transpose()
+        let send = |plan: &&Plan| -> Result<Option<Arc<DeviceMask>>, ImageError> {
+            // A mask may be large, so that many of them take long.
+            if self.pace.is_some_and(|pace| pace.is_over()) {
+                return Err(ImageError::Stopped);
+            }
+            let Some(mask) = plan.mask.as_ref() else { return Ok(None) };
+            Ok(Some(setup.masks.get(&setup.device, &self.workspace.stream, mask)?))
         };
         self.plans.iter().map(send).collect()
     }

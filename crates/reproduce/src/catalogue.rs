@@ -211,7 +211,14 @@ mod tests {
                 named(&["table 1", "figure 3", "figure 4", "figure 5", "steps of table 1"])
             }
             Document::Agrawal => named(&[
-                "figure 2", "figure 6", "figure 7", "figure 8", "figure 9", "table 1", "table 2",
+                "figure 2",
+                "figure 6",
+                "figure 7",
+                "figure 8",
+                "figure 9",
+                "table 1",
+                "table 2",
+                "section 6.5",
             ]),
         }
     }

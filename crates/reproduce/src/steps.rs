@@ -264,6 +264,16 @@ const STEPS: &[Step] = &[
         ["", COHORTS, TINY_COHORTS],
         &["gov2"],
     ),
+    cpu(
+        "network",
+        "bench cluster --indexes data/gov2 --queries data/gov2.queries.tsv -k 32 --cohort-size 1,256 --clients 512 --json --quiet",
+        [
+            "--rates 5120 --requests 5000",
+            "--rates 1000 --requests 500",
+            "--rates 100 --requests 20",
+        ],
+        &["gov2"],
+    ),
     library(
         "spmm",
         "bench cohorts --index data/gov2 --queries data/gov2.queries.tsv --cohort 1 --tile 500000 --energy-seconds 0 --spmm --json --quiet",

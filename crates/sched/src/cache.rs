@@ -127,6 +127,15 @@ impl<V: HeapBytes, W> ResultCache<V, W> {
         value
     }
 
+    /// Returns the value of a key if the cache has it. Only this is counted: a caller that does not
+    /// find the value looks it up again later.
+    pub fn peek(&self, key: &Key) -> Option<Arc<V>> {
+        let shard = &mut *self.shard(key);
+        let value = shard.kept.get(key).cloned();
+        shard.counts.hits += u64::from(value.is_some());
+        value
+    }
+
     /// Keeps the value of a key if it fits. It must be a complete answer.
     pub fn add(&self, key: &Key, value: &Arc<V>) {
         let shard = &mut *self.shard(key);

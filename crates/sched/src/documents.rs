@@ -41,11 +41,21 @@ impl ByDocuments {
             plans[*i].mode == Mode::AndOr && few
         };
         let short: Vec<usize> = (0..plans.len()).filter(short).collect();
+        // Documents that were not searched with AND may have the hits that are missing. Whether OR
+        // would reach them is not known: a GPU stops before its time is up, by what is left to do.
+        let is_complete =
+            |i: &usize| answers[*i].as_ref().is_ok_and(|answer| answer.coverage.is_complete());
+        let (short, cut): (Vec<usize>, Vec<usize>) = short.into_iter().partition(is_complete);
+        for i in cut {
+            if let Ok(answer) = &mut answers[i] {
+                let work = std::mem::take(&mut answer.work);
+                *answer = Answer { work, ..Answer::nothing(plans[i]) };
+            }
+        }
         if !short.is_empty() {
             let second: Vec<Plan> =
                 short.iter().map(|&i| Plan { mode: Mode::Or, ..plans[i].clone() }).collect();
             let second: Vec<&Plan> = second.iter().collect();
-            // If the deadline passed during AND, OR stops at once and covers no document.
             for (i, mut answer) in short.into_iter().zip(self.all(&second, context)) {
                 if let (Ok(answer), Ok(before)) = (&mut answer, &answers[i]) {
                     answer.add_work(before.work);

@@ -13,7 +13,8 @@ use warpseek::Ranking;
 use warpseek::eval::RunWriter;
 use warpseek::options::OnError;
 use warpseek_cluster::{
-    AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, Token, nodes,
+    AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, CohortOptions,
+    Token, nodes,
 };
 use warpseek_console::options::{RankingChoice, parse_bytes_or_none};
 use warpseek_console::terminal::{count, counted, note, summary};
@@ -111,6 +112,15 @@ pub(crate) struct Options {
     /// further query in the same message adds a tenth
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     node_time: u32,
+    /// Maximum number of queries that are sent to a node together. While queries are being
+    /// answered, those of all clients that arrive wait and form the next cohort; with 1, none
+    /// waits
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    cohort_size: u32,
+    /// Time for which a query waits for others even if no cohort is being answered, and at most
+    /// half of its time limit
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1000), conflicts_with = "queries")]
+    cohort_wait: u64,
     /// Format of the log of nodes that join and fail
     #[arg(
         long,
@@ -199,6 +209,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         nodes_file,
         cache: options.cache as u64,
         call: Duration::from_secs(options.node_time.into()),
+        cohorts: CohortOptions {
+            size: options.cohort_size as usize,
+            wait: Duration::from_millis(options.cohort_wait),
+            ..CohortOptions::default()
+        },
         ..AggregatorOptions::new(nodes, options.shards)
     };
     if let Some(queries) = &options.queries {

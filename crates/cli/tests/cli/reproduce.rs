@@ -22,7 +22,7 @@ fn the_listing_has_every_table_and_figure() {
     let all = space.run("reproduce --list --json").json();
     let counts: Vec<usize> =
         all.as_array().unwrap().iter().map(|d| d["entries"].as_array().unwrap().len()).collect();
-    assert_eq!(counts, [7, 5, 44, 6, 7]);
+    assert_eq!(counts, [7, 5, 44, 6, 8]);
     let gaioso = space.run("reproduce gaioso --list --json").json();
     let entries = gaioso[0]["entries"].as_array().unwrap();
     let table = entries.iter().find(|entry| entry["entry"] == "table 5.4").unwrap();

@@ -164,6 +164,8 @@ fn messages_are_those_of_the_contract() {
                 matches: Some(3),
                 searched: 4,
                 complete: true,
+                failure: 5,
+                reason: "why".into(),
             }],
         },
     );

@@ -3,9 +3,13 @@
 // Each test target uses some of these functions.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -57,6 +61,42 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// A proxy between an aggregator and a node that can hold back all data.
+pub(crate) struct Between {
+    pub(crate) address: String,
+    pub(crate) holds: Arc<AtomicBool>,
+}
+
+impl Between {
+    pub(crate) fn new(node: &str) -> Self {
+        let (listener, node) = (TcpListener::bind("127.0.0.1:0").unwrap(), node.to_owned());
+        let address = listener.local_addr().unwrap().to_string();
+        let holds = Arc::new(AtomicBool::new(false));
+        let held = holds.clone();
+        std::thread::spawn(move || {
+            for near in listener.incoming() {
+                let (near, far) = (near.unwrap(), TcpStream::connect(&node).unwrap());
+                let ends = [(near.try_clone(), far.try_clone()), (Ok(far), Ok(near))];
+                for (from, to) in ends {
+                    let (mut from, mut to, held) = (from.unwrap(), to.unwrap(), held.clone());
+                    std::thread::spawn(move || {
+                        let mut bytes = [0; 1 << 14];
+                        while let Ok(n @ 1..) = from.read(&mut bytes) {
+                            while held.load(Ordering::Relaxed) {
+                                std::thread::sleep(Duration::from_millis(5));
+                            }
+                            if to.write_all(&bytes[..n]).is_err() {
+                                break;
+                            }
+                        }
+                    });
+                }
+            }
+        });
+        Between { address, holds }
     }
 }
 

@@ -108,9 +108,12 @@ impl Results {
         BestKeys { keys: self.keys(), counts: self.counts() }
     }
 
-    /// Waits for the number of hits of each query so far, which must be on the device.
+    /// Waits for the number of hits of each query so far.
+    ///
+    /// # Panics
+    /// Panics if the results are not on the device, where they are if matches are counted.
     pub(super) fn found(&self, stream: &Stream) -> Result<Vec<u32>, DeviceError> {
-        let Some(buffer) = &self.buffer else { return Ok(Vec::new()) };
+        let buffer = self.buffer.as_ref().expect("results with counts are on the device");
         let counts = buffer.slice(2 * self.queries..Self::keys_at(self.queries)).cast::<u32>();
         stream.download(&counts.slice(..self.queries))
     }

@@ -60,6 +60,10 @@ pub struct MeasuredRow {
     pub rate: Rate,
     /// True if requests were hedged.
     pub hedging: bool,
+    /// Maximum number of queries that were sent to a node together. Rows with more than one are
+    /// not simulated.
+    #[serde(default = "one")]
+    pub cohort_size: u32,
     /// Time within which half of the queries were answered.
     pub p50_ms: f64,
     /// Time within which 95 % of the queries were answered.
@@ -72,6 +76,17 @@ pub struct MeasuredRow {
     pub hedged: f64,
     /// Number of queries without a complete answer.
     pub failed: u64,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl MeasuredRow {
+    /// Returns true if the row can be simulated: each query was sent alone.
+    fn is_simulated(&self) -> bool {
+        self.cohort_size == 1
+    }
 }
 
 /// A measurement at a certain rate, with the corresponding simulation.
@@ -137,7 +152,14 @@ impl ClusterMeasurement {
         if measurement.rows.iter().any(|row| !(0.0..=1e6).contains(&row.hedged)) {
             return Err(problem("`hedged` must be a share of requests".to_owned()));
         }
-        if let Some(row) = measurement.rows.iter().find(|row| row.failed > 0) {
+        if !measurement.rows.iter().any(MeasuredRow::is_simulated) {
+            return Err(problem(
+                "the simulation has no cohorts, and all `rows` have; measure with `--cohort-size 1`"
+                    .to_owned(),
+            ));
+        }
+        let mut simulated = measurement.rows.iter().filter(|row| row.is_simulated());
+        if let Some(row) = simulated.find(|row| row.failed > 0) {
             let MeasuredRow { rate, failed, .. } = row;
             return Err(problem(format!(
                 "at {} queries/s, {failed} queries had no complete answer, so their times are not known; measure at a lower rate",
@@ -173,7 +195,7 @@ impl ClusterMeasurement {
             ),
         };
         let (service_ms, variation_of_service) = self.service();
-        let rows = self.rows.iter().map(row).collect();
+        let rows = self.rows.iter().filter(|row| row.is_simulated()).map(row).collect();
         Calibration {
             service_ms,
             variation_of_service,

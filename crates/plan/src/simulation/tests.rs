@@ -262,6 +262,20 @@ fn a_query_keeps_the_times_of_its_shards() {
     close(row.mean_ms, (10.0 + 31.0) / 2.0, 0.02);
 }
 
+/// Tests that rows of cohorts are left out, which the simulation does not have.
+#[test]
+fn only_queries_that_were_sent_alone_are_simulated() {
+    let mut measured = measurement(None);
+    measured["rows"][0]["cohort_size"] = 64.into();
+    measured["rows"][0]["failed"] = 3.into();
+    measured["rows"][1]["cohort_size"] = 1.into();
+    let found = calibrate(&measured);
+    assert!(found.rows.len() == 1 && found.rows[0].measured.hedging);
+    measured["rows"][1]["cohort_size"] = 2.into();
+    let error = ClusterMeasurement::parse(&measured.to_string()).unwrap_err().to_string();
+    assert!(error.contains("--cohort-size 1"), "{error}");
+}
+
 #[test]
 fn wrong_measurements_are_refused() {
     let error = |change: &dyn Fn(&mut serde_json::Value)| {

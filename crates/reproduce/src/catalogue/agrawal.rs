@@ -15,7 +15,16 @@ const TILES: [u32; 5] = [100_000, 250_000, 500_000, 1_000_000, 2_000_000];
 const BILLION: f64 = 1e-9;
 
 pub(super) fn entries() -> Vec<Entry> {
-    vec![figure_2(), table_1(), figure_6(), figure_7(), figure_8(), table_2(), figure_9()]
+    vec![
+        figure_2(),
+        table_1(),
+        figure_6(),
+        figure_7(),
+        figure_8(),
+        table_2(),
+        figure_9(),
+        section_6_5(),
+    ]
 }
 
 fn figure_2() -> Entry {
@@ -326,4 +335,27 @@ fn costs(report: &Value) -> Points {
         }
     }
     all
+}
+
+fn section_6_5() -> Entry {
+    let columns = [
+        "Mbit/s of a node at 5,120 queries/s",
+        "bytes of a query and its hits",
+        "queries in a cohort",
+    ];
+    let fields = ["at_paper_rate_mbit_per_s", "bytes_per_query", "cohort_queries"];
+    let row = |paper: [Option<f64>; 3], size: u32| {
+        let cell = |(column, field): (usize, &'static str)| {
+            let wanted = vec![("cohort_size", json!(size)), ("hedging", json!(false))];
+            Cell::new(paper[column], pick("/rows", wanted, field, 1.0))
+        };
+        fields.into_iter().enumerate().map(cell).collect::<Vec<_>>()
+    };
+    // A query has 20 bytes, and each of 32 hits has 8.
+    let paper = [Some(11.0), Some(276.0), Some(256.0)];
+    let grid = Grid::new(&["queries"], &columns, "as in the heads")
+        .row(&["in cohorts of up to 256"], "network", row(paper, 256))
+        .row(&["each sent alone"], "network", row([None; 3], 1));
+    Entry::new("section 6.5", "network of a service node, k = 32", grid)
+        .note("The paper computes 11 Mbit/s from 8 bytes for each of 2.4 terms and of 32 hits, for cohorts of 256 queries every 50 ms. Ours are all bytes of the connection between aggregator and node, measured at the rate of the command: the texts of the queries, the statistics of the collection, hits with their external ids, and the frames of gRPC. Cohorts are as large as arrivals make them.")
 }

@@ -137,6 +137,12 @@ pub struct ClusterSettings {
     pub shards: u32,
     /// Bytes for the cache of answers. Default: 64 MiB.
     pub cache: u64,
+    /// Maximum number of queries of all clients that are sent to a node together, from 1 to 4,096.
+    /// Default: 64.
+    pub cohort_size: u32,
+    /// Milliseconds for which a query waits for others even if no cohort is being answered, at most
+    /// 1,000. Default: 0.
+    pub cohort_wait_ms: u64,
     /// A file with the token that nodes require. Default: the variable WARPSEEK_CLUSTER_TOKEN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
@@ -155,8 +161,17 @@ pub struct ClusterSettings {
 impl Default for ClusterSettings {
     fn default() -> Self {
         let (nodes, token_file, certificate, key, authority) = Default::default();
-        let (shards, cache) = (0, 64 << 20);
-        ClusterSettings { nodes, shards, cache, token_file, certificate, key, authority }
+        ClusterSettings {
+            nodes,
+            shards: 0,
+            cache: 64 << 20,
+            cohort_size: 64,
+            cohort_wait_ms: 0,
+            token_file,
+            certificate,
+            key,
+            authority,
+        }
     }
 }
 
@@ -431,6 +446,14 @@ impl Config {
         }
         if self.cluster.nodes.is_some() && self.cluster.shards == 0 {
             return Err("cluster.nodes needs cluster.shards, the number of shards: a missing shard must not look like a smaller collection".into());
+        }
+        if !(1..=4096).contains(&self.cluster.cohort_size) {
+            let size = self.cluster.cohort_size;
+            return Err(format!("cluster.cohort_size must be 1 to 4096, but is {size}"));
+        }
+        if self.cluster.cohort_wait_ms > 1000 {
+            let wait = self.cluster.cohort_wait_ms;
+            return Err(format!("cluster.cohort_wait_ms must be 0 to 1000, but is {wait}"));
         }
         match (&self.tls.certificate, &self.tls.key) {
             (Some(_), None) => {

@@ -2,8 +2,9 @@
 //! keys and limits of the server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use warpseek_cluster::{AggregatorOptions, Cluster, Security, Token, nodes};
+use warpseek_cluster::{AggregatorOptions, Cluster, CohortOptions, Security, Token, nodes};
 use warpseek_console::Failure;
 use warpseek_server::{ClusterSettings, Server};
 
@@ -23,6 +24,11 @@ pub(super) fn connect(settings: &ClusterSettings) -> Result<Option<Cluster>, Fai
         security,
         nodes_file,
         cache: settings.cache,
+        cohorts: CohortOptions {
+            size: settings.cohort_size as usize,
+            wait: Duration::from_millis(settings.cohort_wait_ms),
+            ..CohortOptions::default()
+        },
         ..AggregatorOptions::new(addresses, settings.shards)
     };
     Cluster::connect(options).map(Some).map_err(cluster_failure)

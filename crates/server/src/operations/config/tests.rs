@@ -53,6 +53,9 @@ fn mistakes_are_named() {
         ("[tls]\nkey = 'a'", "tls.certificate"),
         ("[tls]\ncertificate = 'a'", "tls.key"),
         ("[cluster]\nnodes = 'a:1'", "cluster.shards"),
+        ("[cluster]\ncohort_size = 0", "cluster.cohort_size"),
+        ("[cluster]\ncohort_size = 4097", "cluster.cohort_size"),
+        ("[cluster]\ncohort_wait_ms = 1001", "cluster.cohort_wait_ms"),
     ] {
         let error = load(file, &[], &[]).unwrap_err();
         assert!(error.contains(wanted), "{file}: {error}");
