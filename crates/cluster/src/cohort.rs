@@ -212,7 +212,9 @@ impl<'a> Cohort<'a> {
         let mut again = Vec::new();
         for (planned, answer) in planned.into_iter().zip(answers) {
             match answer {
-                answer if !is_short(&planned.asked.request, &answer) => self.finish(planned, answer),
+                answer if !is_short(&planned.asked.request, &answer) => {
+                    self.finish(planned, answer);
+                }
                 // Documents that were not searched with AND may have the hits that are missing.
                 Some(answer) if !answer.coverage.partial.is_empty() => {
                     self.finish(planned, Some(answer.without_hits()));

@@ -21,17 +21,17 @@ const EXHAUSTIVE: &str = "tiles";
 
 /// Costs on an H200 with `gov2` (3.74 million postings per query, docs/measurements/gpu.md). The
 /// cost per query was measured in batches of thousands, less 2 us, an estimate of the part that
-/// does not grow with the postings. The cost of a posting is that of a query of three terms. The fixed cost of a batch was measured with a single query,
-/// the cost of hits with pruned tiles. AND-then-OR counts as OR, although it seldom reaches its
-/// second part.
+/// does not grow with the postings. The cost of a posting is that of a query of three terms. The
+/// fixed cost of a batch was measured with a single query, the cost of hits with pruned tiles.
+/// AND-then-OR counts as OR, although it seldom reaches its second part.
 const PRUNED_OR: Rates = Rates::device(57_000.0, 2_000.0, 0.0007, 7.0);
 const PRUNED_AND: Rates = Rates::device(46_000.0, 2_000.0, 0.0004, 2.4);
 const TILES: Rates = Rates::device(83_000.0, 2_000.0, 0.0028, 7.0);
 
 /// With OR and pruning, the cost of a posting grows with the number of terms to this power: the
 /// bounds of many lists together seldom exclude a document. Measured with lines of the query log
-/// joined (docs/measurements/gpu.md), 3, 6, 11 and 22 terms cost 0.0007, 0.0022, 0.0066 and 0.019 ns
-/// a posting, so that reading every posting is faster from some eight terms on.
+/// joined (docs/measurements/gpu.md), 3, 6, 11 and 22 terms cost 0.0007, 0.0022, 0.0066 and 0.019
+/// ns a posting, so that reading every posting is faster from some eight terms on.
 const PRUNED_OR_GROWTH: f64 = 1.7;
 
 /// Seconds to copy a byte of a list from main memory, and to make tiles of a posting.
