@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::{BoxFuture, join, join_all};
 use futures_util::stream::{self, StreamExt};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -118,7 +118,7 @@ impl Aggregator {
     }
 
     /// Answers a request. Requests that arrive while others are answered are sent to the nodes
-    /// together ([`CohortOptions`]).
+    /// together ([`CohortOptions`](crate::CohortOptions)).
     pub async fn search(
         &self,
         request: ClusterRequest,
@@ -279,8 +279,8 @@ impl Aggregator {
             inner.counts.add_wait(now.saturating_duration_since(asked.arrived));
         }
         let groups = groups(cohort, now);
-        if let ([first, _, ..], Some(view)) = (&groups[..], inner.known_view()) {
-            inner.cohort(&view, self.times(first)).prefetch(cohort).await;
+        if let ([_, _, ..], Some(view)) = (&groups[..], inner.known_view()) {
+            inner.cohort(&view, self.times(cohort)).prefetch(cohort).await;
         }
         join_all(groups.iter().map(|group| self.group(group))).await;
     }
@@ -297,16 +297,14 @@ impl Aggregator {
         join_all(alone).await;
     }
 
-    /// Returns the time limits of requests that are answered together: those of the one with the
-    /// earliest deadline.
+    /// Returns the time limits of requests that are answered together: the earliest deadline, and
+    /// what is left until then, whatever time they have waited.
     fn times(&self, asked: &[Arc<Asked>]) -> Times {
-        let first = asked.iter().filter(|asked| asked.until.is_some());
-        let first = first.min_by_key(|asked| asked.until);
+        let until = asked.iter().filter_map(|asked| asked.until).min();
         let is_strict = asked.iter().any(|asked| !asked.request.allow_partial);
-        // Without a deadline, every cohort of a long batch has the same time for retries.
-        let (begun, deadline) =
-            first.map_or((Instant::now(), None), |first| (first.arrived, first.request.deadline));
-        Times::new(begun, deadline, is_strict, self.0.call)
+        let now = Instant::now();
+        let left = until.map(|until| until.saturating_duration_since(now));
+        Times::new(now, left, is_strict, self.0.call)
     }
 
     /// Answers a cohort within its time, except for requests that have to be asked alone. The
@@ -328,6 +326,10 @@ impl Aggregator {
                         // If looking again fails, the next attempt reports the error, provided
                         // that there is time for one.
                         if within(times.until, inner.look_again(&view)).await.is_none() {
+                            let is_later = |asked: &&Arc<Asked>| {
+                                times.until.is_some_and(|until| asked.is_after(until))
+                            };
+                            left().filter(is_later).for_each(|asked| asked.set_apart(None));
                             break;
                         }
                     }
@@ -337,8 +339,7 @@ impl Aggregator {
                             return fail(&|| error.clone().into());
                         }
                         let (first, second) = open.split_at(open.len() / 2);
-                        self.timed(first, times).await;
-                        self.timed(second, times).await;
+                        join(self.timed(first, times), self.timed(second, times)).await;
                         return;
                     }
                 }

@@ -60,6 +60,11 @@ impl Asked {
         state.reply.is_some() && !state.is_apart
     }
 
+    /// Returns true if the request may still be answered after this time.
+    pub(crate) fn is_after(&self, time: Instant) -> bool {
+        self.until.is_none_or(|until| until > time)
+    }
+
     /// Takes the request out of its cohort. It has to be asked again, alone.
     pub(crate) fn set_apart(&self, spare: Option<Arc<ClusterResponse>>) {
         let mut state = self.state();

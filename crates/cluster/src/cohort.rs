@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join};
 use tokio::sync::oneshot;
 use tonic::{Code, Status};
 use warpseek::Mode;
@@ -25,8 +25,11 @@ use crate::shard_times::ShardTimes;
 use crate::wire;
 
 /// Part of its time after which a cohort counts as cut short by its deadline: all but one in this
-/// many. Nodes end a little earlier than the deadline.
-const CUT_SHARE: u32 = 10;
+/// many. Nodes end earlier than the deadline, and shards that fail are given up in the middle.
+const CUT_SHARE: u32 = 2;
+
+/// Part of the cohort's time that a request must have left beyond it to be asked again.
+const AGAIN_SHARE: u32 = 8;
 
 /// Cache of answers by query, with the requests that wait for an answer in progress.
 pub(crate) type Cache = ResultCache<ClusterResponse, oneshot::Sender<Arc<ClusterResponse>>>;
@@ -83,7 +86,21 @@ impl<'a> Cohort<'a> {
     /// alone is taken out of the cohort instead. Returns [`Halt`] if the nodes have to be called
     /// again for the requests that are still open.
     pub(crate) async fn answer(&self, asked: &'a [Arc<Asked>]) -> Result<(), Halt> {
-        let listed = self.listed(asked);
+        // Requests whose words are known do not wait for those of others.
+        let (known, others): (Vec<_>, Vec<_>) = self
+            .listed(asked)
+            .into_iter()
+            .partition(|(_, terms)| self.collector.known(terms).is_some());
+        try_join(self.whole(known), self.whole(others)).await?;
+        Ok(())
+    }
+
+    /// Answers requests with the statistics of the whole collection, or of the shards that answer
+    /// if those of the others cannot be obtained.
+    async fn whole(&self, listed: Vec<(&'a Asked, Vec<Term>)>) -> Result<(), Halt> {
+        if listed.is_empty() {
+            return Ok(());
+        }
         let whole = self.collector.whole(&union(&listed)).await?;
         let knows = |terms: &[Term]| {
             let known = |(field, term): &Term, gathered: &TermStatistics| {
@@ -247,11 +264,12 @@ impl<'a> Cohort<'a> {
         }
     }
 
-    /// Returns true if the time of the cohort is up and that of the request is not.
+    /// Returns true if the time of the cohort is nearly up, and the request has so much more that
+    /// it may have a better answer alone.
     fn is_cut_short_for(&self, asked: &Asked) -> bool {
         self.collector.times.until.is_some_and(|until| {
-            let end = until - until.saturating_duration_since(self.sent) / CUT_SHARE;
-            asked.until.is_none_or(|own| own > until) && Instant::now() >= end
+            let time = until.saturating_duration_since(self.sent);
+            asked.is_after(until + time / AGAIN_SHARE) && Instant::now() >= until - time / CUT_SHARE
         })
     }
 

@@ -53,6 +53,11 @@ impl CohortOptions {
                 format!("the size of cohorts must be 1 to {MAX_QUERIES} queries, but is {size}");
             return Err(ClusterError::Setup(what));
         }
+        if size == 1 && !self.wait.is_zero() {
+            let what = "a cohort of size 1 waits for no other query: choose a larger size of \
+                        cohorts, or no waiting time";
+            return Err(ClusterError::Setup(what.to_owned()));
+        }
         if at_once == 0 {
             let what = "the number of cohorts in progress must be at least 1".to_owned();
             return Err(ClusterError::Setup(what));

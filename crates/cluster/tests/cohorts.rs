@@ -145,12 +145,35 @@ fn many_clients_get_the_answers_of_one_index() {
             }
         });
         assert_eq!(number(&cluster, "cohort_queries"), 600, "{cohorts:?}");
-        assert!(number(&cluster, "cohorts") <= 600);
         assert_eq!(waiting(&cluster), 0);
         if cohorts.size == 1 {
             assert_eq!(number(&cluster, "cohorts"), 600);
         }
     }
+}
+
+/// A query that waits for others for half of its time has the other half for its new words and the
+/// search.
+#[test]
+fn waiting_takes_no_time_from_the_search() {
+    let collection = collection();
+    let nodes = collection.node_each();
+    let addresses = nodes.iter().map(|node| node.address.clone()).collect();
+    let cluster = Cluster::connect(options(addresses, exactly(64))).unwrap();
+    let request = ClusterRequest { deadline: Some(Duration::from_secs(4)), ..request(0) };
+    let answer = cluster.search(request.clone());
+    assert!(answer.as_ref().unwrap().coverage.is_complete(), "{answer:?}");
+    check(&collection, &request, answer);
+    assert_eq!(number(&cluster, "cohorts"), 1);
+}
+
+#[test]
+fn a_cohort_of_one_query_waits_for_no_other() {
+    let wait = Duration::from_millis(1);
+    let cohorts = CohortOptions { size: 1, wait, ..CohortOptions::default() };
+    let error = Cluster::connect(options(vec!["localhost:1".into()], cohorts)).err().unwrap();
+    let said = error.to_string();
+    assert!(said.contains("a cohort of size 1 waits for no other query"), "{said}");
 }
 
 /// Queries of all modes, filters and numbers of hits leave as one cohort.

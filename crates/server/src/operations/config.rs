@@ -451,6 +451,11 @@ impl Config {
             let size = self.cluster.cohort_size;
             return Err(format!("cluster.cohort_size must be 1 to 4096, but is {size}"));
         }
+        if self.cluster.cohort_size == 1 && self.cluster.cohort_wait_ms > 0 {
+            let what = "cluster.cohort_wait_ms must be 0 with cluster.cohort_size = 1: such a \
+                        cohort waits for no other query";
+            return Err(what.to_owned());
+        }
         if self.cluster.cohort_wait_ms > 1000 {
             let wait = self.cluster.cohort_wait_ms;
             return Err(format!("cluster.cohort_wait_ms must be 0 to 1000, but is {wait}"));

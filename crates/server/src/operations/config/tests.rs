@@ -55,6 +55,7 @@ fn mistakes_are_named() {
         ("[cluster]\nnodes = 'a:1'", "cluster.shards"),
         ("[cluster]\ncohort_size = 0", "cluster.cohort_size"),
         ("[cluster]\ncohort_size = 4097", "cluster.cohort_size"),
+        ("[cluster]\ncohort_size = 1\ncohort_wait_ms = 5", "cluster.cohort_wait_ms"),
         ("[cluster]\ncohort_wait_ms = 1001", "cluster.cohort_wait_ms"),
     ] {
         let error = load(file, &[], &[]).unwrap_err();
