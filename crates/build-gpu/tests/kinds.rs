@@ -233,7 +233,7 @@ fn settings_of_builds_of_every_kind() {
 #[test]
 fn a_gpu_that_fails_is_replaced_by_the_cpu() {
     if on_real_gpu() {
-        return elsewhere("faults of a build on a GPU", "faults are those of the emulator");
+        return elsewhere("faults of a build on a GPU", "only the emulator can inject faults");
     }
     let kinds: [(Vec<Value>, BuildConfig); 4] = [
         (records(60), with_schema(SCHEMA)),

@@ -87,10 +87,8 @@ impl<'a> Cohort<'a> {
     /// again for the requests that are still open.
     pub(crate) async fn answer(&self, asked: &'a [Arc<Asked>]) -> Result<(), Halt> {
         // Requests whose words are known do not wait for those of others.
-        let (known, others): (Vec<_>, Vec<_>) = self
-            .listed(asked)
-            .into_iter()
-            .partition(|(_, terms)| self.collector.known(terms).is_some());
+        let (known, others): (Vec<_>, Vec<_>) =
+            self.listed(asked).into_iter().partition(|(_, terms)| self.collector.knows(terms));
         try_join(self.whole(known), self.whole(others)).await?;
         Ok(())
     }

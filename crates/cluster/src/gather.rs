@@ -68,6 +68,11 @@ impl Collector<'_> {
         Ok(Some(TermStatistics { statistics, shards: all, missing }))
     }
 
+    /// Returns true if the frequencies of all these terms are known.
+    pub(crate) fn knows(&self, terms: &[Term]) -> bool {
+        self.view.epoch.frequencies(terms).iter().all(Option::is_some)
+    }
+
     /// Returns the statistics of the whole collection for these terms if no call is necessary for
     /// them.
     pub(crate) fn known(&self, terms: &[Term]) -> Option<CollectionStatistics> {

@@ -62,7 +62,7 @@ pub struct GpuEngine {
     /// Lists that are loaded when queries need them, used if the lists do not all fit as tiles.
     on_demand: Arc<OnDemandByFormula>,
     loading: Arc<Loading>,
-    /// How long batches take, compared with what the cost model predicts.
+    /// The factor by which batches take longer than the cost model predicts.
     slowness: Arc<Slowness>,
 }
 
@@ -253,7 +253,9 @@ impl GpuEngine {
                 let run = |plans: &[&Plan], workspace: &mut Workspace| {
                     let pace = self.pace(piece, plans, context);
                     let group = (mode, kind);
-                    Ok(round::run(&self.setup, &image, group, plans, workspace, context, pace)?)
+                    let done =
+                        round::run(&self.setup, &image, group, plans, workspace, context, pace);
+                    or_nothing(done, plans)
                 };
                 let in_flight = self.in_flight(piece, settings.in_flight);
                 let answers = self.rounds(plans, settings.round, in_flight, context, run);

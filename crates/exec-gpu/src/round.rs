@@ -87,12 +87,7 @@ pub fn run(
     let capacity = key_capacity(stride);
     let round = Round::new(setup, plans, &ks, stride, capacity, kind, workspace)?.sharing(context);
     let mut round = Round { threads: context.threads(), pace, ..round };
-    round.masks = match round.send_masks() {
-        Err(ImageError::Stopped) => {
-            return Ok(plans.iter().map(|plan| Answer::nothing(plan)).collect());
-        }
-        masks => masks?,
-    };
+    round.masks = round.send_masks()?;
     let coverage = match mode {
         Mode::Or => vec![round.pass(image, Pass::Or, false)?; plans.len()],
         Mode::And => vec![round.pass(image, Pass::And, false)?; plans.len()],

@@ -107,7 +107,8 @@ struct Stub {
     behaviour: Behaviour,
 }
 
-/// What a stub does with messages of several queries. Messages of one query are answered.
+/// The behaviour of a stub that receives a message of several queries. It answers messages of one
+/// query.
 #[derive(Clone, Copy, Debug)]
 enum Behaviour {
     Answers,

@@ -17,8 +17,8 @@ const FALL: f32 = 0.5;
 /// The largest correction.
 const MOST: f32 = 1e6;
 
-/// How many times as long as predicted batches take: the costs of the model are those of one GPU,
-/// and other work on the device adds to them.
+/// The factor by which batches take longer than predicted. The costs of the model are those of one
+/// GPU model, and other work on the device adds to them.
 #[derive(Debug)]
 pub(super) struct Slowness(AtomicU32);
 

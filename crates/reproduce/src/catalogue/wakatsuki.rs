@@ -46,7 +46,7 @@ struct Method {
     name: &'static str,
     /// The step that measures it.
     step: &'static str,
-    /// What it does, in reports.
+    /// The description in reports.
     does: &'static [&'static str],
 }
 

@@ -126,8 +126,8 @@ impl MapReduce {
         unsafe { stream.launch(&self.reduce_count, Grid::over(starts, THREADS), &args) }
     }
 
-    /// Writes the documents and weights of each group. `lengths` are those of the documents, and
-    /// `idfs` the weights of terms by their number of documents.
+    /// Writes the documents and weights of each group. `lengths` has the length of each document,
+    /// and `idfs` the weight of a term by its number of documents.
     ///
     /// # Safety
     /// Groups must lie within the documents, which must have lengths; lists must begin where the

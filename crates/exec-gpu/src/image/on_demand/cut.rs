@@ -97,11 +97,10 @@ impl Cut {
         let mut least = 0;
         for level in (0..=most).rev() {
             let cut = Cut::at(level, segments, untiled, bits);
-            let postings = |lists: &Vec<UntiledList<'_>>| -> u64 {
-                lists.iter().map(|list| list.postings(level)).sum()
+            let are_few = |lists: &Vec<UntiledList<'_>>| {
+                lists.iter().map(|list| list.postings(level)).sum::<u64>() <= most_postings
             };
-            let postings = untiled.iter().map(postings).max().unwrap_or(0);
-            if cut.bytes <= room && (postings <= most_postings || level == 0) {
+            if cut.bytes <= room && (level == 0 || untiled.iter().all(are_few)) {
                 return Ok(cut);
             }
             least = cut.bytes;

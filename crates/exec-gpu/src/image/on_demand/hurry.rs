@@ -1,5 +1,5 @@
-//! What a round that may have to stop does before it has answers: as little as possible, and with
-//! its limit checked between lists.
+//! Loading lists for a round that may have to stop: it loads as little as possible, and checks its
+//! limit between lists.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;

@@ -323,9 +323,12 @@ impl ListMemory {
         let stopped = AtomicBool::new(false);
         // The limit is checked before each chunk.
         let goes_on = || {
-            let over = limit.is_some_and(Limit::is_over);
-            stopped.fetch_or(over, Ordering::Relaxed);
-            !over
+            let is_over = limit.is_some_and(Limit::is_over);
+            // Threads share the flag, so that it is written only if time is up.
+            if is_over {
+                stopped.store(true, Ordering::Relaxed);
+            }
+            !is_over
         };
         let len = |(_, pieces): &(usize, [&[u8]; 4])| pieces.iter().map(|p| p.len()).sum::<usize>();
         let bytes: usize = copies.iter().map(len).sum();
